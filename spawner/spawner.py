@@ -283,8 +283,10 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
             try:
                 async with self._manager() as send:
                     view = await send(client.workspace(name))
-            except Unavailable as error:
-                self.log.warning("%s: %s", self._log_name, error)
+            except NotFound as error:
+                raise TimeoutError(error.message) from error
+            except DevClusterError as error:
+                self.log.warning("Cannot tell whether %s runs: %s", self._log_name, error)
             else:
                 if view.state in story.EXITED:
                     raise TimeoutError(f"{name} is {view.state}. {view.reason}")
