@@ -1,0 +1,5 @@
+"""``python -m devcluster.agent.netswitch``."""
+
+from .app import main
+
+main()
