@@ -22,6 +22,7 @@ from jupyterhub.utils import url_path_join, wait_for_http_server
 from traitlets import Float, Unicode, default
 
 from . import form, options, story
+from .sealed import seal, unseal
 
 T = TypeVar("T")
 
@@ -232,12 +233,13 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
         """Keep the server's token: one that outlives the hub's memory is taken up with it."""
         state: dict[str, Any] = super().get_state()
         token = self.api_token or self._held_token
-        return state | ({"api_token": token} if token else {})
+        return state | ({"token": seal(token, self.manager_token)} if token else {})
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take back what :meth:`get_state` gave."""
         super().load_state(state)
-        self._held_token = self.api_token = str(state.get("api_token", ""))
+        token = unseal(str(state.get("token", "")), self.manager_token)
+        self._held_token = self.api_token = token
 
     def clear_state(self) -> None:
         """Forget what the last start was about; ``stop`` and ``poll`` forget the token."""
