@@ -1,0 +1,186 @@
+"""plan, save and load: the public seam."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from . import array_types, code_types, kernel_parts, live_types, pandas_types, torch_types, walk
+from .capture_file import CaptureReader
+from .limits import Limit
+from .loading import Loading, loading
+from .records import CaptureError, Record
+from .session import Session
+
+Place = str | os.PathLike[str] | BinaryIO
+
+#: Reducers install themselves when their module is imported.
+_REDUCERS = (array_types, code_types, live_types, pandas_types, torch_types)
+#: How long one variable may take, in seconds.
+LIMIT_S = 20.0
+
+
+def plan(
+    *, shell: Any = None, namespace: dict[str, Any] | None = None, limit_s: float = LIMIT_S
+) -> list[Record]:
+    """Tell what a save would carry, rebuild and refuse. Changes nothing in the session.
+
+    Each variable is walked by the very pickler that would save it, into a null sink.
+
+    Parameters
+    ----------
+    shell, namespace
+        The session meant; by default the one that this is called in. A namespace alone has
+        no history and no cell results.
+    limit_s
+        A variable whose pickling takes longer (seconds) is refused.
+
+    Returns
+    -------
+    list of Record
+        One for each variable, in the namespace's order; then one for each cell result
+        (``Out[n]``); then a refusal for each live thread and task of the person's.
+    """
+    return walk.survey(Session.find(shell, namespace), Limit(limit_s))
+
+
+def save(
+    target: Place,
+    *,
+    shell: Any = None,
+    namespace: dict[str, Any] | None = None,
+    limit_s: float = LIMIT_S,
+) -> list[Record]:
+    """Save the session and return what was saved, in the form of :func:`plan`.
+
+    What cannot be carried is left out and reported; the rest is one graph.
+
+    Parameters
+    ----------
+    target
+        A path, which is replaced only when the capture is complete, or a binary stream.
+    shell, namespace, limit_s
+        As for :func:`plan`.
+
+    Raises
+    ------
+    OSError
+        If the target cannot be written; a file that was there before is still there.
+    """
+    saved = walk.save_graph(Session.find(shell, namespace), Limit(limit_s))
+    if isinstance(target, str | os.PathLike):
+        with _replacing(Path(target)) as stream:
+            saved.sink.write_to(stream, saved.records)
+    else:
+        saved.sink.write_to(target, saved.records)
+    return saved.records
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    # mkstemp: readable by the owner only, as a session's content should be.
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb", buffering=0) as stream:
+            yield stream  # type: ignore[misc]
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def load(
+    source: Place, *, shell: Any = None, namespace: dict[str, Any] | None = None
+) -> list[Record]:
+    """Load a capture into the session, in place of what is there.
+
+    Names that are not in the capture do not exist afterwards, IPython's own aside. Loading
+    runs code of the capture: load only what you saved, or had saved for you.
+
+    Parameters
+    ----------
+    source
+        A path, or a binary stream at the capture's beginning.
+    shell, namespace
+        As for :func:`plan`.
+
+    Returns
+    -------
+    list of Record
+        The report that :func:`save` gave.
+
+    Raises
+    ------
+    CaptureError
+        If it is damaged, incomplete or no capture, or a variable cannot be rebuilt; the
+        namespace is then as it was before.
+    """
+    session = Session.find(shell, namespace)
+    if not isinstance(source, str | os.PathLike):
+        return _load(CaptureReader(source), session)
+    try:
+        stream = open(source, "rb", buffering=0)  # noqa: SIM115: a missing file has its own message
+    except OSError as error:
+        raise CaptureError(f"The capture {os.fspath(source)} cannot be read: {error}") from error
+    with stream:
+        return _load(CaptureReader(stream), session)  # type: ignore[arg-type]
+
+
+def _load(reader: CaptureReader, session: Session) -> list[Record]:
+    names = session.namespace
+    before = dict(names)
+    managed = {name: value for name, value in names.items() if _stays(session, name)}
+    with loading(session, reader) as load:
+        try:
+            names.clear()
+            names.update(managed)
+            _fill(reader, load)
+        except BaseException:
+            names.clear()
+            names.update(before)
+            raise
+    return reader.records
+
+
+def _stays(session: Session, name: str) -> bool:
+    return session.is_managed(name) and not name.lstrip("_i").isdigit()
+
+
+def _fill(reader: CaptureReader, load: Loading) -> None:
+    names, outputs = load.session.namespace, {}
+    doing = "the session"
+    try:
+        unpickler = pickle.Unpickler(reader, buffers=reader)
+        unpickler.load()  # the landmarks
+        for name in unpickler.load():
+            doing = f"Out[{name}]" if isinstance(name, int) else str(name)
+            value = unpickler.load()
+            if isinstance(name, int):
+                outputs[name] = value
+            else:
+                names[name] = value
+        doing = "the kernel's own state"
+        parts = unpickler.load()
+        for finish in load.finally_do:
+            finish()
+    except CaptureError:
+        raise
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:
+        raise CaptureError(
+            f"{doing} cannot be rebuilt: {type(error).__name__}: {error}. Nothing was changed."
+        ) from error
+    kernel_parts.unpack_before(load, parts)
+    managed = {name: value for name, value in names.items() if name not in parts["order"]}
+    ordered = {name: names[name] for name in parts["order"] if name in names}
+    names.clear()
+    names.update(managed)
+    names.update(ordered)
+    kernel_parts.unpack_after(load, parts, outputs)
