@@ -35,6 +35,8 @@ GONE = (ConnectionError, ClientError, RuntimeError)
 _DATA = (WSMsgType.TEXT, WSMsgType.BINARY)
 #: The server's last frames before its processes were frozen have arrived after this, s.
 _QUIET_S = 0.03
+#: What the kernel has received for us is with the pump after so many turns of the loop.
+_PASSES = 5
 #: What fits into a close frame beside its code (RFC 6455, section 5.5).
 _REASON_BYTES = 123
 _PINGS = itertools.count(1)
@@ -332,7 +334,10 @@ class WebSocketLink:
         deadline = self._loop.time() + self._limits.close_s
         while upstream.alive and self._loop.time() < deadline and not self._over.done():
             since = upstream.waiting_since
-            if since is not None and self._loop.time() - since >= _QUIET_S:
+            for _ in range(_PASSES):
+                await asyncio.sleep(0)
+            heard = since is None or since != upstream.waiting_since
+            if not heard and self._loop.time() - (since or 0.0) >= _QUIET_S:
                 return
             await asyncio.sleep(_QUIET_S / 3)
 
