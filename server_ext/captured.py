@@ -108,7 +108,8 @@ class CaptureFolder:
     def discard(self) -> None:
         """Delete what is there, the marker first."""
         (self.path / _MARKER).unlink(missing_ok=True)
-        for file in self.path.glob("kernel-*"):
+        # With a dot: what a kernel that was killed in the middle of its save left.
+        for file in (*self.path.glob("kernel-*"), *self.path.glob(".kernel-*")):
             file.unlink()
         for name in (_SIDECAR, _SIDECAR + _PARTIAL, _MARKER + _PARTIAL):
             (self.path / name).unlink(missing_ok=True)

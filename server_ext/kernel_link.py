@@ -25,6 +25,12 @@ _ALIVE_S = 1.0
 #: How long one try to hear from a new kernel takes. A subscription that reaches the kernel
 #: after its answer misses it, so the question is repeated (as jupyter-server's "nudge" does).
 _NUDGE_S = 0.5
+#: An object that shows as the repr of the answer, however the person has strings displayed;
+#: built from what they can hardly have given another meaning, as they may with ``type``.
+_ANSWER = (
+    "__import__('builtins').type('Answer', (), {{'__repr__': "
+    "lambda self, text={}: __import__('builtins').repr(text)}})()"
+)
 
 
 class KernelLink:
@@ -164,7 +170,10 @@ class KernelLink:
         if answer.get("status") != "ok":
             why = f"{answer.get('ename', 'Error')}: {answer.get('evalue', reply)}"
             raise StepFailed(why, traceback=answer.get("traceback", []))
-        return json.loads(ast.literal_eval(answer["data"]["text/plain"]))
+        try:
+            return json.loads(ast.literal_eval(answer["data"]["text/plain"]))
+        except (KeyError, ValueError, SyntaxError) as error:
+            raise StepFailed(f"The kernel gave an answer that is none: {answer!r:.300}") from error
 
     async def settle(self, timeout_s: float) -> None:
         """Find out which waiting requests have in truth had their turn.
@@ -204,7 +213,7 @@ class KernelLink:
                 "code": "",
                 "silent": True,
                 "store_history": False,
-                "user_expressions": {"answer": expression},
+                "user_expressions": {"answer": _ANSWER.format(expression)},
                 "allow_stdin": False,
                 "stop_on_error": False,
             },

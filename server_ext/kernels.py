@@ -42,7 +42,7 @@ class Kernels:
         self.manager = app.kernel_manager
         self.sessions = app.session_manager
         self.log = app.log
-        self._terminals = app.web_app.settings.get("terminal_manager")
+        self._settings = app.web_app.settings
         self._specs = app.kernel_spec_manager
         self._links: dict[str, asyncio.Task[KernelLink]] = {}
         self._changed = Signal()
@@ -155,7 +155,9 @@ class Kernels:
 
     def terminals(self) -> int:
         """Return how many terminals are open."""
-        return len(self._terminals.list()) if self._terminals is not None else 0
+        # Looked up late: their extension may be loaded after this one, or not at all.
+        manager = self._settings.get("terminal_manager")
+        return len(manager.list()) if manager is not None else 0
 
     async def portable(self, facts: KernelPlan) -> KernelPlan:
         """Return the facts with what keeps the kernel from being moved, if anything does."""
