@@ -1,0 +1,5 @@
+"""``python -m devcluster.agent``."""
+
+from .app import main
+
+main()

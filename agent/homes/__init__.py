@@ -1,0 +1,1 @@
+"""Homes of workspaces: what is in them, how two differ, and how one becomes like another."""
