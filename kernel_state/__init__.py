@@ -33,8 +33,8 @@ your own. :func:`read_records` reads a capture's list of variables without unpic
 from .api import load, plan, save
 from .capture_file import read_records
 from .history import reopen_history
+from .imports import modules, warm
 from .kernel_parts import record_baseline
-from .modules import modules, warm
 from .pickler import register
 from .records import CaptureError, Record
 

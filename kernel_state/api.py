@@ -87,7 +87,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as stream:
-            yield stream  # type: ignore[misc]
+            yield stream
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -125,11 +125,11 @@ def load(
     if not isinstance(source, str | os.PathLike):
         return _load(CaptureReader(source), session)
     try:
-        stream = open(source, "rb", buffering=0)  # noqa: SIM115: a missing file has its own message
+        stream = open(source, "rb", buffering=0)  # noqa: SIM115  (with its own message)
     except OSError as error:
         raise CaptureError(f"The capture {os.fspath(source)} cannot be read: {error}") from error
     with stream:
-        return _load(CaptureReader(stream), session)  # type: ignore[arg-type]
+        return _load(CaptureReader(stream), session)
 
 
 def _load(reader: CaptureReader, session: Session) -> list[Record]:
@@ -153,34 +153,54 @@ def _stays(session: Session, name: str) -> bool:
 
 
 def _fill(reader: CaptureReader, load: Loading) -> None:
-    names, outputs = load.session.namespace, {}
-    doing = "the session"
-    try:
-        unpickler = pickle.Unpickler(reader, buffers=reader)
-        unpickler.load()  # the landmarks
+    unpickler = pickle.Unpickler(reader, buffers=reader)
+    with contextlib.ExitStack() as stack:
+        with _named_errors(["the session"]):
+            unpickler.load()  # the landmarks
+            place = unpickler.load()
+        stack.enter_context(kernel_parts.unpacked_place(place))
+        outputs, parts = _unpickle(unpickler, load)
+        _order(load.session, parts["order"])
+        kernel_parts.unpack_after(load, parts, outputs)
+
+
+def _unpickle(unpickler: pickle.Unpickler, load: Loading) -> tuple[dict[int, Any], dict[str, Any]]:
+    names = load.session.namespace
+    outputs: dict[int, Any] = {}
+    doing = ["the list of variables"]
+    with _named_errors(doing):
         for name in unpickler.load():
-            doing = f"Out[{name}]" if isinstance(name, int) else str(name)
+            doing[0] = f"Out[{name}]" if isinstance(name, int) else str(name)
             value = unpickler.load()
             if isinstance(name, int):
                 outputs[name] = value
             else:
                 names[name] = value
-        doing = "the kernel's own state"
+        doing[0] = "the kernel's own state"
         parts = unpickler.load()
         for finish in load.finally_do:
             finish()
-    except CaptureError:
-        raise
-    except (KeyboardInterrupt, MemoryError):
+    return outputs, parts
+
+
+@contextlib.contextmanager
+def _named_errors(doing: list[str]) -> Iterator[None]:
+    """Turn whatever goes wrong into a :class:`CaptureError` that names the variable in hand."""
+    try:
+        yield
+    except (CaptureError, KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:
         raise CaptureError(
-            f"{doing} cannot be rebuilt: {type(error).__name__}: {error}. Nothing was changed."
+            f"{doing[0]} cannot be rebuilt: {type(error).__name__}: {error}. Nothing was changed."
         ) from error
-    kernel_parts.unpack_before(load, parts)
-    managed = {name: value for name, value in names.items() if name not in parts["order"]}
-    ordered = {name: names[name] for name in parts["order"] if name in names}
+
+
+def _order(session: Session, order: list[str]) -> None:
+    """Give the namespace the order that it had."""
+    names = session.namespace
+    others = {name: value for name, value in names.items() if name not in set(order)}
+    ordered = {name: names[name] for name in order if name in names}
     names.clear()
-    names.update(managed)
+    names.update(others)
     names.update(ordered)
-    kernel_parts.unpack_after(load, parts, outputs)

@@ -46,12 +46,17 @@ def reduce_array(pickler: StatePickler, of: Any) -> Any:
     kind = type(of)
     if kind is np.ndarray:
         return reduce_memory(pickler, of)
-    if kind.__reduce__ is not np.ndarray.__reduce__:
-        return NotImplemented
-    if kind.__reduce_ex__ is not np.ndarray.__reduce_ex__ or of.dtype.char == "T":
+    if not _pickles_as_array(kind) or of.dtype.char == "T":
         return NotImplemented
     state = dict(getattr(of, "__dict__", {}))
     return _as_subclass, (_Plain(of), kind), state, None, None, _set_dict
+
+
+def _pickles_as_array(kind: Any) -> bool:
+    import numpy as np
+
+    plain: Any = np.ndarray
+    return kind.__reduce__ is plain.__reduce__ and kind.__reduce_ex__ is plain.__reduce_ex__
 
 
 def _as_subclass(plain: Any, kind: type) -> Any:
@@ -72,6 +77,8 @@ def reduce_memory(pickler: StatePickler, of: Any) -> Any:
         offset = _address(of) - _address(owner)
         arguments = (owner, offset, of.shape, of.strides, of.dtype, bool(of.flags.writeable))
         return _view, arguments
+    if of.base is not None and of.size:
+        pickler.note(f"An array is a copy now, and no more a view of a {type(of.base).__name__}.")
     return _reduce_owner(pickler, of)
 
 
@@ -89,11 +96,7 @@ def _owner(of: Any) -> Any:
     if not isinstance(owner, np.ndarray):
         _refuse_foreign(owner)
         return None
-    if (
-        isinstance(owner, np.memmap)
-        or type(owner) is np.ndarray
-        or (type(owner).__reduce__ is np.ndarray.__reduce__)
-    ):
+    if _pickles_as_array(type(owner)):
         flags = owner.flags
         if flags.c_contiguous or flags.f_contiguous:
             return None if owner.dtype.hasobject or owner.dtype.char == "T" else owner

@@ -294,7 +294,8 @@ def _allocate(size: int) -> Any:
             import numpy as np
         except ImportError:
             return bytearray(size)
-        return memoryview(np.empty(size, np.uint8))  # not zeroed first, as a bytearray is
+        memory: Any = np.empty(size, np.uint8)  # not zeroed first, as a bytearray is
+        return memoryview(memory)
     return bytearray(size)
 
 
@@ -304,4 +305,4 @@ def read_records(source: str | os.PathLike[str]) -> list[Record]:
     Treat it as untrusted text: it comes from the kernel of its owner.
     """
     with Path(source).open("rb", buffering=0) as stream:
-        return CaptureReader(stream).records  # type: ignore[arg-type]
+        return CaptureReader(stream).records

@@ -17,8 +17,10 @@ from typing import Any
 
 from cloudpickle import cloudpickle as cp
 
+from .imports import is_installed
 from .loading import current
 from .pickler import StatePickler, reducer
+from .records import Refused
 
 
 def is_importable(module: Any) -> bool:
@@ -128,6 +130,11 @@ def reduce_module(pickler: StatePickler, module: types.ModuleType) -> Any:
     """Reduce a module: by name, or as a new one with the same content."""
     if is_importable(module) and sys.modules.get(module.__name__) is module:
         pickler.memory.setdefault("modules", set()).add(module.__name__)
+        if not is_installed(module):
+            pickler.note(
+                f"The module {module.__name__} is imported again from its file; what was changed "
+                "in it since is not carried."
+            )
         return cp.subimport, (module.__name__,)
     state = {name: value for name, value in vars(module).items() if name != "__builtins__"}
     known = sys.modules.get(module.__name__) is module
@@ -155,6 +162,8 @@ def reduce_class(pickler: StatePickler, cls: type) -> Any:
         return cp._class_reduce(cls)
     if by_name(cls):
         return NotImplemented
+    if type(cls).__module__ == "_ctypes":
+        raise Refused("a type of native memory (ctypes)", "Define it again after the move.", cls)
     if issubclass(cls, enum.Enum):
         return _reduce_enum(cls)
     body: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
@@ -193,8 +202,9 @@ def _make_class(meta: type, name: str, bases: tuple[type, ...], body: dict[str, 
     with _hooks_muted(bases):
         if _is_by_value(meta):
             # A metaclass of the notebook did its work when the class was first made.
-            base = next(kind for kind in meta.__mro__ if not _is_by_value(kind))
-            return base.__new__(meta, name, bases, dict(body))  # type: ignore[call-overload,no-any-return]
+            base: Any = next(kind for kind in meta.__mro__ if not _is_by_value(kind))
+            made: type = base.__new__(meta, name, bases, dict(body))
+            return made
         return types.new_class(name, bases, {"metaclass": meta}, lambda space: space.update(body))
 
 

@@ -8,6 +8,7 @@ import os
 import pickle
 import random
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from .history import reopen_history
@@ -60,18 +61,25 @@ def environment_changes() -> dict[str, str | None]:
     return {name: value for name, value in changes.items() if not _is_hosts_own(name)}
 
 
-def pack_kernel(session: Any, modules: set[str]) -> dict[str, Any]:
-    """Return the kernel's own state, as plain values that always pickle."""
+def pack_place() -> dict[str, Any]:
+    """Return where the kernel works: folder, path, environment. Loaded before any variable."""
     parts: dict[str, Any] = {
         "environ": environment_changes(),
         "path": list(map(str, sys.path)),
         "path-before": _baseline.get("path"),
+    }
+    with contextlib.suppress(OSError):  # a folder that was deleted
+        parts["cwd"] = os.getcwd()
+    return parts
+
+
+def pack_kernel(session: Any, modules: set[str]) -> dict[str, Any]:
+    """Return the rest of the kernel's own state, as plain values that always pickle."""
+    parts: dict[str, Any] = {
         "submodules": _submodules(modules),
         "random": random.getstate(),
         "order": list(session.variables()),
     }
-    with contextlib.suppress(OSError):  # a folder that was deleted
-        parts["cwd"] = os.getcwd()
     legacy = sys.modules.get("numpy.random.mtrand")
     if legacy is not None:
         parts["numpy-random"] = legacy._rand.get_state()
@@ -123,8 +131,27 @@ def _picklable(value: Any) -> bytes | None:
         return None
 
 
-def unpack_before(load: Loading, parts: dict[str, Any]) -> None:
-    """Set what the loading of variables may already need: folder, path, environment."""
+@contextlib.contextmanager
+def unpacked_place(parts: dict[str, Any]) -> Iterator[None]:
+    """Set folder, path and environment, and set them back if what follows fails."""
+    environment, path = dict(os.environ), list(sys.path)
+    folder = None
+    with contextlib.suppress(OSError):
+        folder = os.getcwd()
+    try:
+        _unpack_place(parts)
+        yield
+    except BaseException:
+        for name in set(os.environ) - set(environment):
+            del os.environ[name]
+        os.environ.update(environment)
+        sys.path[:] = path
+        if folder is not None:
+            os.chdir(folder)
+        raise
+
+
+def _unpack_place(parts: dict[str, Any]) -> None:
     for name, value in parts["environ"].items():
         if _is_hosts_own(name):
             continue
@@ -159,7 +186,7 @@ def unpack_after(load: Loading, parts: dict[str, Any], outputs: dict[int, Any]) 
         with contextlib.suppress(ImportError):
             from numpy.random import mtrand
 
-            mtrand._rand.set_state(parts["numpy-random"])  # type: ignore[attr-defined]
+            mtrand._rand.set_state(parts["numpy-random"])
     torch = sys.modules.get("torch")
     if "torch-random" in parts and torch is not None:
         state = torch.frombuffer(bytearray(parts["torch-random"]), dtype=torch.uint8)

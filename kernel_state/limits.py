@@ -126,14 +126,14 @@ def run_deep(limit: Limit, work: Callable[[], T]) -> T:
 
     recursion, stack = sys.getrecursionlimit(), threading.stack_size(DEEP_STACK)
     thread = threading.Thread(target=target, name="devcluster-deep-pickle", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:
-        raise MemoryError("no room for the stack that deeply nested objects need") from error
-    finally:
-        threading.stack_size(stack)
     sys.setrecursionlimit(max(recursion, DEEP_RECURSION))
     try:
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise MemoryError("no room for the stack that deeply nested objects need") from error
+        finally:
+            threading.stack_size(stack)
         while thread.is_alive():
             thread.join(0.2)
             if limit.expired and thread.ident is not None:

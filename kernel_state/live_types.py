@@ -11,6 +11,7 @@ import io
 import logging
 import mmap
 import os
+import re
 import selectors
 import socket
 import subprocess
@@ -20,7 +21,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from .pickler import StatePickler, for_library, reducer, refuse
 from .records import Refused
@@ -67,6 +68,12 @@ _refuse(
     "Copy what is in it into your home, and make a new one after the move.",
     tempfile.TemporaryDirectory, tempfile._TemporaryFileWrapper, tempfile.SpooledTemporaryFile,
 )  # fmt: skip
+# The common base of ctypes' structures, arrays, pointers and functions has no name in ctypes.
+_refuse(
+    "native memory (ctypes)",
+    "Keep its values in Python objects, and make it again after the move.",
+    cast(type, ctypes.Structure.__base__),
+)
 _refuse("a finalizer", _DELETE, weakref.finalize)
 _refuse("thread-local data", "Keep its values in a dict.", threading.local)
 _refuse("a context variable", "Make it again after the move.", contextvars.ContextVar,
@@ -177,6 +184,13 @@ def _closed_file(kind: str, name: Any, mode: Any, encoding: str | None) -> Any:
 _CLOSED = (
     io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper,
 )  # fmt: skip
+
+
+@reducer(re.Pattern)
+def _pattern(_pickler: StatePickler, pattern: Any) -> Any:
+    if not isinstance(pattern.pattern, str | bytes):
+        raise Refused("a regular expression without a text (re.Scanner)", _DELETE, pattern)
+    return NotImplemented
 
 
 # --- references, loggers -----------------------------------------------------------

@@ -37,7 +37,7 @@ class Loading:
             if name == "numpy-random":
                 from numpy.random import mtrand
 
-                return mtrand._rand  # type: ignore[attr-defined]
+                return mtrand._rand
             raise CaptureError(
                 f"The capture refers to {name!r} of an IPython session, which this one has not. "
                 "Load it in an IPython kernel."

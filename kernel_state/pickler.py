@@ -149,11 +149,12 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         landmarks = self.session.landmarks()
         marks = {name: Mark(name) for name in landmarks}
         self.dump(list(marks.values()))
-        memo = self.memo.copy()
+        this: Any = self  # the memo is not in the stubs of a C pickler's subclass
+        memo = this.memo.copy()
         for name, mark in marks.items():
             number, _ = memo.pop(id(mark))
             memo[id(landmarks[name])] = (number, landmarks[name])
-        self.memo = memo
+        this.memo = memo
         self._marks = marks  # an id in the memo must stay taken
 
 

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import api, modules
+from . import api, imports
 from .records import Record
 
 
@@ -44,7 +44,7 @@ def decode(reply_content: dict[str, Any], key: str) -> Any:
 
 def plan_json(into: str | None = None) -> str:
     """Return ``{"variables": [...], "modules": [...], "bytes": n}``."""
-    return _answer(api.plan(), into, modules=modules.modules())
+    return _answer(api.plan(), into, modules=imports.modules())
 
 
 def save_json(path: str, into: str | None = None) -> str:
@@ -64,7 +64,7 @@ def load_json(path: str, into: str | None = None) -> str:
 
 def warm_json(names: list[str], into: str | None = None) -> str:
     """Import modules quietly; return ``{"modules": [...]}``, those that are imported now."""
-    return _write(json.dumps({"modules": modules.warm(names)}), into)
+    return _write(json.dumps({"modules": imports.warm(names)}), into)
 
 
 def _answer(records: list[Record], into: str | None, **more: Any) -> str:

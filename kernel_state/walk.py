@@ -15,7 +15,7 @@ from typing import Any
 
 from . import live_types
 from .capture_file import CaptureSink, NullSink
-from .kernel_parts import pack_kernel
+from .kernel_parts import pack_kernel, pack_place
 from .limits import Limit, run_deep
 from .pickler import StatePickler
 from .records import Record, Refused, TimeLimit
@@ -118,6 +118,7 @@ def _attempt(
         pickler = StatePickler(sink, session)
         items = [item for item in items_of(session) if item.name not in found]
         index = [(item.name if item.output is None else item.output) for item in items]
+        pickler.dump(pack_place())
         pickler.dump(index)
         records = {}
         for item in items:

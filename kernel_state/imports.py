@@ -21,28 +21,37 @@ _KERNELS_OWN = {
 }  # fmt: skip
 
 
+def is_installed(module: object) -> bool:
+    """Whether a module is the standard library's or an installed package's, not the person's."""
+    name = str(getattr(module, "__name__", ""))
+    if name.partition(".")[0] in sys.stdlib_module_names:
+        return True
+    origin = getattr(getattr(module, "__spec__", None), "origin", None)
+    if not origin or origin in ("built-in", "frozen"):
+        return True  # a namespace package, or part of the interpreter
+    return bool(_FOLDERS.intersection(Path(origin).resolve().parents))
+
+
+#: Where installed packages and the standard library lie.
+_FOLDERS = {Path(folder).resolve() for folder in sysconfig.get_paths().values()} - {
+    Path(sys.prefix).resolve(),
+    Path(sys.base_prefix).resolve(),
+}
+
+
 def modules() -> list[str]:
     """Return the installed top-level modules that this kernel has imported beyond its own.
 
     Modules of the person's home are not among them: importing runs their code, and
     they come over with the home only.
     """
-    installed = {
-        Path(folder).resolve()
-        for key, folder in sysconfig.get_paths().items()
-        if key in ("purelib", "platlib")
-    }
     found = []
     for name, module in list(sys.modules.items()):
         if "." in name or name.startswith("_") or name in _KERNELS_OWN:
             continue
         if name in sys.stdlib_module_names:
             continue
-        origin = getattr(getattr(module, "__spec__", None), "origin", None)
-        if not origin or origin in ("built-in", "frozen"):
-            continue
-        folder = Path(origin).resolve()
-        if installed.intersection(folder.parents):
+        if getattr(module, "__spec__", None) is not None and is_installed(module):
             found.append(name)
     return sorted(found)
 
@@ -63,7 +72,7 @@ def warm(names: list[str]) -> list[str]:
             ):
                 warnings.simplefilter("ignore")
                 importlib.import_module(name)
-        except BaseException:  # a module's code may do anything, sys.exit() too
-            continue
-        done.append(name)
+            done.append(name)
+        except BaseException:  # noqa: S110  (a module's code may do anything, sys.exit() too)
+            pass
     return done
