@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlparse
 
 from devcluster.core.calls import Call
@@ -23,8 +23,7 @@ from traitlets import Float, Unicode, default
 
 from . import form, options, story
 from .sealed import seal, unseal
-
-T = TypeVar("T")
+from .send import Send, sender
 
 #: The longest id that records carry.
 _LONGEST_ID = 300
@@ -137,14 +136,12 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
         """Have the workspace running, and return the Net Switch's address."""
         self._starting, self._view = True, None
         try:
-            async with self._manager() as send:
-                name = self._workspace()
-                before = await self._before(send, name)
-                flavor = self._flavor or await self._choose(send)
-                view = await send(
-                    client.start(name, StartRequest(flavor=flavor, launch=self._launch()))
-                )
-                await self._follow(send, name, before, view)
+            send, name = self._manager(), self._workspace()
+            before = await self._before(send, name)
+            flavor = self._flavor or await self._choose(send)
+            request = StartRequest(flavor=flavor, launch=self._launch())
+            view = await send(client.start(name, request))
+            await self._follow(send, name, before, view)
         except DevClusterError as error:
             raise _refusal(error) from error
         finally:
@@ -160,9 +157,9 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
         devcluster.core.errors.DevClusterError
             If the manager could not be told, or it did not stop in ``stop_timeout``.
         """
-        name = self._workspace()
+        send, name = self._manager(), self._workspace()
         try:
-            async with asyncio.timeout(self.stop_timeout), self._manager() as send:
+            async with asyncio.timeout(self.stop_timeout):
                 view = await self._persist(send, client.stop(name))
                 while view.state not in story.EXITED:
                     view = await self._persist(send, self._next(name, view))
@@ -179,8 +176,7 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
         if self._starting:
             return None
         try:
-            async with self._manager() as send:
-                view = await send(client.workspace(self._workspace()))
+            view = await self._manager()(client.workspace(self._workspace()))
         except (NotFound, BadRequest):
             return 0  # the manager answered: there is no such workspace
         except DevClusterError as error:
@@ -283,8 +279,7 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
         name, address = self._workspace(), url_path_join(await self.get_url(), extra_path)
         while True:
             try:
-                async with self._manager() as send:
-                    view = await send(client.workspace(name))
+                view = await self._manager()(client.workspace(name))
             except NotFound as error:
                 raise TimeoutError(error.message) from error
             except DevClusterError as error:
@@ -355,39 +350,13 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
         self._news.set()
         self._news = asyncio.Event()
 
-    @asynccontextmanager
-    async def _manager(self) -> AsyncIterator[Send]:
+    def _manager(self) -> Send:
         if not self.manager_url or not self.manager_token:
             raise Unavailable(
                 "The hub does not know its manager. Set c.DevClusterSpawner.manager_url and "
                 "manager_token in jupyterhub_config.py."
             )
-        manager = client.AsyncManagerClient(self.manager_url, self.manager_token)
-        try:
-            yield Send(manager)
-        finally:
-            await manager.close()
-
-
-class Send:
-    """Sends calls to the manager, each with its total deadline.
-
-    The deadline counts from first to last byte: a peer that trickles, or takes a
-    connection and says nothing, ends it as surely as one that is gone.
-    """
-
-    def __init__(self, manager: client.AsyncManagerClient) -> None:
-        self._manager = manager
-
-    async def __call__(self, call: Call[T]) -> T:
-        """Return the answer's value, or raise what came instead."""
-        try:
-            async with asyncio.timeout(call.timeout_s):
-                return await self._manager.send(call)
-        except TimeoutError:
-            raise Unavailable(
-                f"The manager did not answer {call.path} within {call.timeout_s:g} s."
-            ) from None
+        return sender(self.manager_url, self.manager_token)
 
 
 def _refusal(error: DevClusterError) -> SpawnException:
@@ -396,8 +365,7 @@ def _refusal(error: DevClusterError) -> SpawnException:
 
 async def _options_form(spawner: DevClusterSpawner) -> str:
     try:
-        async with spawner._manager() as send:
-            views = await send(client.flavors())
+        views = await spawner._manager()(client.flavors())
     except DevClusterError as error:
         return form.unreachable_form(error.message)
     last = spawner.orm_spawner.user_options if spawner.orm_spawner else None
@@ -406,7 +374,6 @@ async def _options_form(spawner: DevClusterSpawner) -> str:
 
 async def _apply_user_options(spawner: DevClusterSpawner, _options: object) -> None:
     try:
-        async with spawner._manager() as send:
-            spawner._flavor = await spawner._choose(send)
+        spawner._flavor = await spawner._choose(spawner._manager())
     except DevClusterError as error:
         raise _refusal(error) from error

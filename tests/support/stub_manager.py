@@ -11,8 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import BaseModel
-
 from devcluster.core.errors import DevClusterError, NotFound
 from devcluster.core.lifecycle import MoveKind, State, Wish
 from devcluster.core.records import (
@@ -22,10 +20,13 @@ from devcluster.core.records import (
     WorkspaceView,
 )
 from devcluster.core.resources import Flavor
+from pydantic import BaseModel
 
 GIB = 2**30
 FLAVORS = [
-    FlavorView(flavor=Flavor(name="cpu", title="CPU only", cpus=2, memory=4 * GIB), free=3, total=4),
+    FlavorView(
+        flavor=Flavor(name="cpu", title="CPU only", cpus=2, memory=4 * GIB), free=3, total=4
+    ),
     FlavorView(
         flavor=Flavor(
             name="1xA100",
@@ -112,7 +113,9 @@ class StubManager:
         parts = urlsplit(url)
         path = unquote(parts.path)
         last = path.rsplit("/", 1)[-1]
-        self.asked.append((method, path, body))
+        with self.changed:
+            self.asked.append((method, path, body))
+            self.changed.notify_all()
         if (method, last) in self.on:
             return self.on[method, last](path, body)
         if path.endswith("/api/flavors"):
@@ -149,19 +152,26 @@ def _handler(stub: StubManager) -> type[BaseHTTPRequestHandler]:
                 status, body = stub.raw
             else:
                 try:
-                    found = stub.answer(
-                        self.command, self.path, json.loads(sent) if sent else None
-                    )
+                    found = stub.answer(self.command, self.path, json.loads(sent) if sent else None)
                     body = json.dumps(_plain(found)).encode()
                 except DevClusterError as error:
                     status, body = error.status, json.dumps(error.to_json()).encode()
             try:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
+                # A lab that runs alone is of another origin; behind a hub it is one.
+                self.send_header("Access-Control-Allow-Origin", "*")
                 self.end_headers()
                 self.wfile.write(body)
             except ConnectionError:
                 self.close_connection = True  # who asked has gone
+
+        def do_OPTIONS(self) -> None:
+            self.send_response(204)
+            self.send_header("Access-Control-Allow-Origin", "*")
+            self.send_header("Access-Control-Allow-Headers", "authorization, content-type")
+            self.send_header("Access-Control-Allow-Methods", "GET, POST")
+            self.end_headers()
 
         do_GET = do_POST = do_DELETE = _do
 

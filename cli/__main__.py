@@ -1,0 +1,5 @@
+"""``python -m devcluster.cli``."""
+
+from . import main
+
+main()
