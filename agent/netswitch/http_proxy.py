@@ -160,8 +160,10 @@ class HttpProxy:
             gate.cache.drop(cache_as)
 
 
-def _leave(gate: Gate, exchange: Exchange, _: object) -> None:
+def _leave(gate: Gate, exchange: Exchange, passing: asyncio.Task[web.StreamResponse]) -> None:
     gate.leave(exchange)
+    if not passing.cancelled():
+        passing.exception()  # looked at, even where the client is gone and nobody asks
 
 
 async def _say_continue(request: web.BaseRequest) -> None:

@@ -33,8 +33,11 @@ Dial = Callable[[Route], Awaitable[ServerSocket]]
 GONE = (ConnectionError, ClientError, RuntimeError)
 
 _DATA = (WSMsgType.TEXT, WSMsgType.BINARY)
-#: The server's last frames before its processes were frozen have arrived after this, s.
-_QUIET_S = 0.03
+#: A server's last frames have arrived when it was silent for so long, s: its kernel may
+#: keep small frames back until ours acknowledges the one before (Nagle's algorithm against
+#: delayed acknowledgements, TCP_DELACK_MAX of Linux). A real switch takes longer anyway
+#: between freezing the old server and this question.
+_QUIET_S = 0.2
 #: What the kernel has received for us is with the pump after so many turns of the loop.
 _PASSES = 5
 #: What fits into a close frame beside its code (RFC 6455, section 5.5).
@@ -339,7 +342,7 @@ class WebSocketLink:
             heard = since is None or since != upstream.waiting_since
             if not heard and self._loop.time() - (since or 0.0) >= _QUIET_S:
                 return
-            await asyncio.sleep(_QUIET_S / 3)
+            await asyncio.sleep(_QUIET_S / 10)
 
     def _close_quietly(self, socket: ServerSocket) -> None:
         task: asyncio.Task[object] = asyncio.create_task(_try(socket.close(code=1001)))

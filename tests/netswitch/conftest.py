@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
-from devcluster.agent.client import AgentClient
 from devcluster.agent.netswitch.app import TOKEN_VARIABLE, NetSwitch
 from devcluster.agent.netswitch.client import put_route
+from devcluster.core.calls import Call
 from devcluster.core.records import Route
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -77,8 +79,9 @@ class _Stream(_Checked, RequestHandler):
         await self.flush()
         await backend.go_on.wait()
         if backend.reset_stream:
-            self.request.connection.stream.socket.close()
-            self.request.connection.stream.close()
+            stream = self.request.connection.stream
+            stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            stream.close()  # with RST, since it may not linger
             return
         self.write(b"second\n")
 
@@ -218,9 +221,9 @@ class Backend:
         self.go_on.set()
         self.answer.set()
         self._server.stop()
-        for socket in self.sockets:
-            if socket.ws_connection is not None:
-                socket.ws_connection.stream.close()
+        for joined in self.sockets:
+            if joined.ws_connection is not None:
+                joined.ws_connection.stream.close()
         await self._server.close_all_connections()
 
 
@@ -290,6 +293,20 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
+class Control:
+    """Sends the manager's calls; ``AgentClient`` does the same but loads TLS roots first."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
+        self._url, self._http = url, http
+
+    async def send(self, call: Call[Any]) -> Any:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with self._http.request(
+            call.method, self._url + call.path, data=call.body, headers=headers
+        ) as answer:
+            return call.answer(answer.status, await answer.read())
+
+
 class World:
     """One workspace, alice's, on server L1, reached through the Net Switch."""
 
@@ -299,7 +316,7 @@ class World:
         self.switch = switch
         self.backend = backend
         self.http = http
-        self.control = AgentClient(switch.control_url, TOKEN)
+        self.control = Control(switch.control_url, http)
         self._revision = 0
 
     @property
@@ -338,17 +355,13 @@ class World:
 @pytest.fixture
 async def make_world(
     start_switch: Any, start_backend: Any, http: aiohttp.ClientSession
-) -> AsyncIterator[Callable[..., Any]]:
-    made: list[World] = []
-
+) -> Callable[..., Any]:
     async def make(**traits: Any) -> World:
-        made.append(World(await start_switch(**traits), start_backend("L1"), http))
-        await made[-1].put("open")
-        return made[-1]
+        world = World(await start_switch(**traits), start_backend("L1"), http)
+        await world.put("open")
+        return world
 
-    yield make
-    for world in made:
-        await world.control.close()
+    return make
 
 
 @pytest.fixture
