@@ -1,0 +1,33 @@
+"""Bringing the database to the tables of this release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def config() -> Config:
+    """Return Alembic's configuration; the migrations ship in the package."""
+    settings = Config()
+    settings.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    settings.set_main_option("path_separator", "os")
+    return settings
+
+
+def upgrade(engine: Engine, revision: str = "head") -> None:
+    """Run the migrations that the database lacks, in one transaction."""
+    settings = config()
+    with engine.begin() as connection:
+        settings.attributes["connection"] = connection
+        command.upgrade(settings, revision)
+
+
+def newest() -> str:
+    """Return the revision that this release needs."""
+    return ScriptDirectory.from_config(config()).get_current_head() or ""
