@@ -96,6 +96,7 @@ class Server:
             "JUPYTER_CONFIG_DIR": str(folder / "config"),
             "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
             "JUPYTERHUB_API_TOKEN": HUB_TOKEN,
+            "JUPYTERHUB_SERVICE_URL": f"{self.url}{self.base}",
             "DEVCLUSTER_LEASE": f"lease-{host}",
             "DEVCLUSTER_HOST": host,
             "DEVCLUSTER_WORKSPACE": "alice/default",
@@ -108,15 +109,14 @@ class Server:
             self.process = subprocess.Popen(
                 arguments, env=environ, stdout=log, stderr=subprocess.STDOUT, cwd=self.home
             )
-        self._wait_up()
 
-    def _wait_up(self) -> None:
+    def wait_up(self) -> Server:
         end = time.monotonic() + 60
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log.read_text()
             try:
                 if httpx.get(f"{self.url}{self.base}api", timeout=5).status_code == 200:
-                    return
+                    return self
             except httpx.TransportError:
                 time.sleep(0.05)
         raise AssertionError(self.log.read_text())
@@ -229,8 +229,18 @@ class Tab:
                 if wanted(message):
                     return message
 
+    async def arrived(self) -> None:
+        """Wait until the server has read all that was sent, as the Net Switch does to park."""
+        await self.socket.ping()
+        while (frame := await self.socket.receive()).type != aiohttp.WSMsgType.PONG:
+            self.messages.append(self._message(frame))
+
     async def _receive(self) -> dict[str, Any]:
-        frame = await self.socket.receive()
+        while (frame := await self.socket.receive()).type == aiohttp.WSMsgType.PING:
+            await self.socket.pong(frame.data)
+        return self._message(frame)
+
+    def _message(self, frame: aiohttp.WSMessage) -> dict[str, Any]:
         assert frame.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY), frame
         if self.socket.protocol != V1:
             message: dict[str, Any] = json.loads(frame.data)
@@ -284,6 +294,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
     try:
         for host in ("one", "two"):
             running.append(Server(tmp_path_factory.mktemp(host), host))
+        for server in running:
+            server.wait_up()
         yield running[0], running[1]
     finally:
         for server in running:
@@ -322,6 +334,7 @@ async def tab() -> AsyncIterator[Open]:
                 protocols=protocols,
                 headers={"Authorization": f"token {TOKEN}"},
                 max_msg_size=0,
+                autoping=False,
             )
             stack.push_async_callback(socket.close)
             opened = Tab(socket, session)

@@ -72,20 +72,26 @@ async def test_b16_queued_cells_are_seen_and_run_before_the_capture(
     assert await two.value("done") == repr(list(range(len(queued))))
 
 
-async def test_b16_a_capture_is_refused_whenever_a_cell_was_sent_before_it(
-    source: Server, tab: Open, place: dict[str, str]
+async def test_b16_a_cell_that_the_kernel_has_not_even_read_refuses_the_capture(
+    source: Server, target: Server, tab: Open, place: dict[str, str]
 ) -> None:
-    """The moment between the browser's message and the kernel's "busy" is the trap."""
-    one = await tab(source, source.new_notebook()["kernel"]["id"])
-    await one.run("import time; n = 0")
-    for _ in range(5):
-        cell = await one.execute("time.sleep(0.05); n += 1")
-        await one.socket.ping()  # as the Net Switch makes sure that a message has arrived
-        await source.control("GET", "health")
+    """Between the browser's message and the kernel's "busy" nothing but our record tells."""
+    session = source.new_notebook()
+    one = await tab(source, session["kernel"]["id"])
+    await one.run("n = 0")
+    kernel = int(await one.value("__import__('os').getpid()"))
+    os.kill(kernel, signal.SIGSTOP)
+    try:
+        cell = await one.execute("n += 1")
+        await one.arrived()
         with pytest.raises(Busy):
             await source.control("POST", "capture", place)
-        await one.reply(cell)
-    assert await one.value("n") == "5"
+    finally:
+        os.kill(kernel, signal.SIGCONT)
+    assert (await one.reply(cell))["status"] == "ok"
+    await source.control("POST", "capture", place)
+    await target.control("POST", "restore", place)
+    assert await (await tab(target, session["kernel"]["id"])).value("n") == "1"
 
 
 async def test_b16_cells_that_are_dropped_after_an_error_leave_nobody_busy(
@@ -150,9 +156,7 @@ async def test_comm_messages_during_an_asynchronous_cell_leave_nobody_busy(
     await source.control("POST", "capture", place)
 
 
-async def test_a_restart_forgets_what_was_queued(
-    source: Server, tab: Open, tmp_path: Any
-) -> None:
+async def test_a_restart_forgets_what_was_queued(source: Server, tab: Open, tmp_path: Any) -> None:
     kernel = source.new_notebook()["kernel"]["id"]
     one = await tab(source, kernel)
     await start_waiting(one, tmp_path / "never")
@@ -208,6 +212,7 @@ async def test_a_kernel_that_dies_during_its_save_fails_the_capture(
 async def test_kernels_of_a_killed_server_end_by_themselves(tmp_path: Any, tab: Open) -> None:
     server = Server(tmp_path / "three", "three")
     try:
+        server.wait_up()
         one = await tab(server, server.new_notebook()["kernel"]["id"])
         kernel = psutil.Process(int(await one.value("__import__('os').getpid()")))
         server.process.kill()
