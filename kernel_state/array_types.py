@@ -6,6 +6,7 @@ import array
 import sys
 from typing import Any
 
+from . import torch_types
 from .loading import current
 from .pickler import LARGE, StatePickler, for_library, reducer
 from .records import Refused
@@ -93,6 +94,8 @@ def _owner(of: Any) -> Any:
         return None
     if isinstance(owner, _EXPORTERS):
         return owner if len(owner) else None
+    if _is_host_tensor(owner):
+        return owner
     if not isinstance(owner, np.ndarray):
         _refuse_foreign(owner)
         return None
@@ -101,6 +104,11 @@ def _owner(of: Any) -> Any:
         if flags.c_contiguous or flags.f_contiguous:
             return None if owner.dtype.hasobject or owner.dtype.char == "T" else owner
     return None
+
+
+def _is_host_tensor(owner: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(owner, torch.Tensor) and owner.device.type == "cpu"
 
 
 def _refuse_foreign(owner: Any) -> None:
@@ -116,7 +124,7 @@ def _address(of: Any) -> int:
     import numpy as np
 
     if not isinstance(of, np.ndarray):
-        of = np.frombuffer(of, np.uint8)
+        of = _bytes_of(of)
     address: int = of.__array_interface__["data"][0]
     return address
 
@@ -125,6 +133,8 @@ def _bytes_of(owner: Any) -> Any:
     """Return the memory of an owner as a flat array of bytes, not copied."""
     import numpy as np
 
+    if _is_host_tensor(owner):
+        return torch_types.host_memory(owner.untyped_storage())
     if not isinstance(owner, np.ndarray):
         return np.frombuffer(owner, np.uint8)
     plain = owner.view(np.ndarray)

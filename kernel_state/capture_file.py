@@ -48,6 +48,9 @@ _VECTORS = 1024
 class NullSink:
     """Counts what would be written."""
 
+    #: Whether buffers are only counted, so that there is no need to copy them here.
+    dry = True
+
     def __init__(self, check: Callable[[int], None]) -> None:
         self.bytes = 0
         self._check = check
@@ -76,6 +79,8 @@ class NullSink:
 
 class CaptureSink(NullSink):
     """Keeps the pickle in memory, and large buffers as references to the live objects."""
+
+    dry = False
 
     def __init__(self, check: Callable[[int], None]) -> None:
         super().__init__(check)

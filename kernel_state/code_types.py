@@ -64,6 +64,7 @@ def _globals(pickler: StatePickler, function: types.FunctionType) -> Any:
     if namespace is pickler.session.namespace:
         return namespace
     module = sys.modules.get(str(namespace.get("__name__")))
+    module = pickler.memory.get(("module", id(namespace)), module)
     if module is not None and vars(module) is namespace:
         return _remembered(pickler, _ModuleGlobals, module)
     return namespace  # of an exec or a %run: carried as a dict
@@ -136,6 +137,7 @@ def reduce_module(pickler: StatePickler, module: types.ModuleType) -> Any:
                 "in it since is not carried."
             )
         return cp.subimport, (module.__name__,)
+    pickler.memory["module", id(vars(module))] = module
     state = {name: value for name, value in vars(module).items() if name != "__builtins__"}
     known = sys.modules.get(module.__name__) is module
     return _make_module, (module.__name__, known), state, None, None, _fill_module
@@ -171,6 +173,8 @@ def reduce_class(pickler: StatePickler, cls: type) -> Any:
         slots = vars(cls)["__slots__"]
         # A class keeps any iterable that it was given; one that is used up says nothing.
         body["__slots__"] = slots if isinstance(slots, str) else tuple(slots)
+    if "__orig_bases__" in vars(cls):  # Generic looks at them when a subclass is made
+        body["__orig_bases__"] = vars(cls)["__orig_bases__"]
     arguments = (type(cls), cls.__name__, cls.__bases__, body)
     return _make_class, arguments, _class_state(cls), None, None, _fill_class
 

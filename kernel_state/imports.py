@@ -24,7 +24,7 @@ _KERNELS_OWN = {
 def is_installed(module: object) -> bool:
     """Whether a module is the standard library's or an installed package's, not the person's."""
     name = str(getattr(module, "__name__", ""))
-    if name.partition(".")[0] in sys.stdlib_module_names:
+    if name.partition(".")[0] in sys.stdlib_module_names | {"devcluster"}:
         return True
     origin = getattr(getattr(module, "__spec__", None), "origin", None)
     if not origin or origin in ("built-in", "frozen"):

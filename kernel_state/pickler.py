@@ -90,6 +90,8 @@ class Sink(Protocol):
 
     #: Bytes taken so far, of the pickle and of buffers.
     bytes: int
+    #: Whether it only counts.
+    dry: bool
 
     def write(self, data: Any) -> int:
         """Take a part of the pickle."""
