@@ -37,7 +37,7 @@ export function MoveSection({ model, workspace }: IPart): React.ReactElement | n
     return <Queued model={model} view={view} />;
   }
   const tone = { done: ' dc-mod-good', failed: ' dc-mod-bad' }[view.status as string] ?? '';
-  const showsSteps = view.open || view.status === 'failed';
+  const showsSteps = view.open || move.steps.length > 0;
   return (
     <section className={`dc-Card dc-Move${tone}`} aria-label="Progress" data-status={view.status}>
       {showsSteps && (
