@@ -139,7 +139,6 @@ class Agent(Application):
         if not self.cluster_token:
             raise BadRequest("There is no cluster token. Set DEVCLUSTER_CLUSTER_TOKEN.")
         inventory = self._inventory(data_dir)
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _only_one(data_dir), socket.create_server((self.ip, self.port)) as listening:
             port = listening.getsockname()[1]
             url = self.advertise_url or f"http://{self.ip}:{port}"
@@ -217,6 +216,7 @@ class Agent(Application):
 @contextlib.contextmanager
 def _only_one(data_dir: Path) -> Iterator[None]:
     """Hold the data folder; two agents on one would each act on the other's leases."""
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
