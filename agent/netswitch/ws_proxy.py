@@ -21,7 +21,7 @@ from yarl import URL
 
 from .admission import Admission
 from .gate import Gate
-from .headers import for_client, for_handshake, is_foreign, subprotocols
+from .headers import LEASE, for_client, for_handshake, is_foreign, subprotocols
 from .limits import KIB, Limits
 from .switchboard import bring_in_line
 from .ws_link import BrowserSocket, ServerSocket, WebSocketLink
@@ -49,7 +49,7 @@ async def keep_refusals(request: ClientRequest, handler: ClientHandlerType) -> C
     if response.status == 101:
         return response
     async with response:
-        lease = request.headers.get("X-DevCluster-Lease", "")
+        lease = request.headers.get(LEASE, "")
         if is_foreign(response.status, response.headers, lease):
             raise Unavailable("Another server answers at the workspace's address.")
         body = await response.content.read(_REFUSAL_BYTES)
