@@ -31,33 +31,64 @@ def diff(have: list[Entry], want: list[Entry]) -> Delta:
     delta.delete = [
         entry.path for entry in reversed(have) if _must_go(entry, theirs.get(entry.path))
     ]
-    kept = mine.keys() - set(delta.delete)
-    changed: set[bytes] = set(delta.delete)
-    fetched: set[bytes] = set()
-    owners: dict[bytes, bytes] = {}  # my inode (by first name) -> the file of theirs that keeps it
+    changed = set(delta.delete)
+    kept = {path: entry for path, entry in mine.items() if path not in changed}
+    differing: set[bytes] = set()
+    taken: set[bytes] = set()  # my inodes (by first name) that serve a file of theirs
+    for names in _files(want).values():
+        anchor = _anchor(names, kept, taken)
+        if anchor is None:
+            delta.fetch.append(names[0])
+            changed.add(names[0].path)
+            base = names[0].path
+        else:
+            base = anchor.path
+            if _meta(anchor) != _meta(names[0]):
+                differing.add(names[0].path)
+        for entry in names:
+            there = kept.get(entry.path)
+            same = anchor is not None and there is not None and _inode(there) == _inode(anchor)
+            if entry.path != base and not same:
+                delta.link.append(entry._replace(link=base))
+                changed.add(entry.path)
     for entry in want:
-        path = entry.path
-        there = mine[path] if path in kept else None
-        if entry.kind != "f":
-            if there is None:
-                delta.make.append(entry)
-                changed.add(path)
-        elif entry.link:
-            if not _linked(entry, mine, kept, fetched):
-                delta.link.append(entry)
-                changed.add(path)
-        elif there is None or not _same_content(there, entry) or _claimed(owners, there, path):
-            delta.fetch.append(entry)
-            fetched.add(path)
-            changed.add(path)
+        there = kept.get(entry.path)
+        if entry.kind == "f":
+            continue
+        if there is None:
+            delta.make.append(entry)
+            changed.add(entry.path)
+        elif _meta(there) != _meta(entry):
+            differing.add(entry.path)
     touched = {folder for path in changed for folder in parents(path)}
-    delta.meta = [
-        entry
-        for entry in reversed(want)
-        if not entry.link
-        and (entry.path in changed or entry.path in touched or _meta_differs(mine, entry))
-    ]
+    dress = changed | touched | differing
+    delta.meta = [entry for entry in reversed(want) if not entry.link and entry.path in dress]
     return delta
+
+
+def _files(entries: list[Entry]) -> dict[bytes, list[Entry]]:
+    """Return the files, each with all its names, by the first one."""
+    found: dict[bytes, list[Entry]] = {}
+    for entry in entries:
+        if entry.kind == "f":
+            found.setdefault(entry.link or entry.path, []).append(entry)
+    return found
+
+
+def _anchor(names: list[Entry], kept: dict[bytes, Entry], taken: set[bytes]) -> Entry | None:
+    """Return my name that has the content already, on an inode that serves no other file."""
+    for entry in names:
+        there = kept.get(entry.path)
+        if there is None or there.size != entry.size or not entry.digest:
+            continue
+        if there.digest == entry.digest and _inode(there) not in taken:
+            taken.add(_inode(there))
+            return there
+    return None
+
+
+def _inode(mine: Entry) -> bytes:
+    return mine.link or mine.path
 
 
 def _must_go(mine: Entry, theirs: Entry | None) -> bool:
@@ -66,25 +97,5 @@ def _must_go(mine: Entry, theirs: Entry | None) -> bool:
     return mine.kind == "l" and theirs.target != mine.target
 
 
-def _same_content(mine: Entry, theirs: Entry) -> bool:
-    return mine.size == theirs.size and mine.digest == theirs.digest != ""
-
-
-def _claimed(owners: dict[bytes, bytes], mine: Entry, path: bytes) -> bool:
-    """Tell whether my inode already serves another file of theirs: then it needs one of its own."""
-    return owners.setdefault(mine.link or mine.path, path) != path
-
-
-def _linked(entry: Entry, mine: dict[bytes, Entry], kept: set[bytes], fetched: set[bytes]) -> bool:
-    if entry.path not in kept or entry.link not in kept or entry.link in fetched:
-        return False
-    one, other = mine[entry.path], mine[entry.link]
-    return (one.link or one.path) == (other.link or other.path)
-
-
-def _meta_differs(mine: dict[bytes, Entry], entry: Entry) -> bool:
-    there = mine.get(entry.path)
-    return there is None or (
-        (there.mode, there.uid, there.gid, there.mtime_ns, there.xattrs)
-        != (entry.mode, entry.uid, entry.gid, entry.mtime_ns, entry.xattrs)
-    )
+def _meta(entry: Entry) -> tuple[object, ...]:
+    return (entry.mode, entry.uid, entry.gid, entry.mtime_ns, entry.xattrs)

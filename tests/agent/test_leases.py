@@ -93,10 +93,14 @@ async def test_secrets_are_in_private_files_and_in_no_argument_or_log(agent: Hos
 async def test_a_stale_epoch_is_refused_also_after_a_restart(agent: HostAgent) -> None:
     await agent.client.send(client.ensure(request("l2", epoch=5)))
     await agent.client.send(client.remove("l2"))
-    assert isinstance(await refusal(agent.client.send(client.ensure(request("l1", epoch=4)))), Stale)
+    assert isinstance(
+        await refusal(agent.client.send(client.ensure(request("l1", epoch=4)))), Stale
+    )
     await agent.kill()
     await agent.start()
-    assert isinstance(await refusal(agent.client.send(client.ensure(request("l1", epoch=4)))), Stale)
+    assert isinstance(
+        await refusal(agent.client.send(client.ensure(request("l1", epoch=4)))), Stale
+    )
     assert (await agent.client.send(client.host())).leases == []
 
 
@@ -299,9 +303,7 @@ async def test_a_server_that_ends_by_itself_is_reported_with_the_reason(agent: H
 
 
 async def test_a_remove_calls_off_a_start_that_hangs(agent: HostAgent) -> None:
-    starting = asyncio.create_task(
-        agent.client.send(client.ensure(request("l1", mode="foreign")))
-    )
+    starting = asyncio.create_task(agent.client.send(client.ensure(request("l1", mode="foreign"))))
     await until(lambda: list((agent.data / "run").glob("*/pids.json")))
     await agent.client.send(client.remove("l1"))
     await refusal(starting)
