@@ -49,7 +49,7 @@ class Heartbeats:
             )
         for workspace in {*news, *ended}:
             self._reconciler.wake(workspace)
-        self._reconciler.admit()
+        self._reconciler.admit_waiting()  # this host may be what somebody waits for
         return HeartbeatReply(remove=remove)
 
     def _look_at(

@@ -44,7 +44,7 @@ class Moves:
         self._undoing = Undoing(parts, tidying)
         self._tries: dict[tuple[str, str], int] = {}
 
-    async def advance(self, workspace: str) -> float | None:
+    async def advance(self, scene: Scene) -> float | None:
         """Take the next step of the move under way.
 
         Returns
@@ -57,9 +57,6 @@ class Moves:
         DevClusterError
             If what must be done could not be; to be tried again later.
         """
-        scene = self._parts.scene(workspace)
-        if scene is None:
-            return None
         if scene.move.undo is not None:
             await self._undoing.undo(scene)
             return 0
@@ -81,7 +78,7 @@ class Moves:
             late = StepFailed(f"The step {step} took longer than {limit:g} seconds.")
             return self._failed(scene, kind, step, late)
         except Exception as error:
-            log.exception("The step %s of %s failed", step, workspace)
+            log.exception("The step %s of %s failed", step, scene.row.id)
             return self._failed(scene, kind, step, StepFailed(sentence(error)))
 
     # --- one step -----------------------------------------------------------------
@@ -103,13 +100,10 @@ class Moves:
 
     async def _take(self, scene: Scene, kind: MoveKind, step: Step) -> float | None:
         self._parts.reach(f"manager.{step}.recorded")
-        fresh = self._parts.scene(scene.row.id)
-        if fresh is None or fresh.move.id != scene.move.id:
-            return 0
         limit = self._parts.settings.step_deadlines.get(step)
         if step is Step.release and kind is MoveKind.stop:
             limit = None  # a stop is over only when its host says so
-        over = await asyncio.wait_for(self._steps.acts[step](fresh), limit)
+        over = await asyncio.wait_for(self._steps.acts[step](scene), limit)
         if not over:
             return 0
         self._parts.reach(f"manager.{step}.acted")
@@ -146,7 +140,7 @@ class Moves:
         tries = self._tries.get((scene.move.id, step), 0) + 1
         self._tries[(scene.move.id, step)] = tries
         if isinstance(error, Unavailable | Stale) and tries < TRIES:
-            return FIRST_PAUSE_S * 2 ** (tries - 1)
+            return FIRST_PAUSE_S * float(2 ** (tries - 1))
         self._tries.pop((scene.move.id, step), None)
         log.warning("%s of %s failed at %s: %s", kind, scene.row.id, step, error.message)
         elsewhere = step is Step.prepare and isinstance(error, Unavailable)
@@ -198,6 +192,7 @@ class Moves:
 
     def _finish(self, scene: Scene) -> None:
         kind = MoveKind(scene.move.kind)
+        self._parts.admit_again = True
         with self._parts.store.transaction() as tx:
             row, move = tx.workspace(scene.row.id), tx.move(scene.move.id)
             if move is not None:

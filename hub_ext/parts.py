@@ -50,6 +50,8 @@ class Parts:
     settings: Settings = field(default_factory=Settings)
     #: Passes a fault point.
     reach: Callable[[str], None] = faults.reach
+    #: Set by whoever frees hardware or ends a move: others may begin now.
+    admit_again: bool = False
 
     def agent(self, host: str) -> Agent:
         """Return the agent of a host."""

@@ -11,7 +11,6 @@ from devcluster.core.records import LeasePhase, Route
 
 from .moves import Moves
 from .parts import Parts
-from .store import Role
 from .tidying import Tidying
 from .workqueue import Timer, WorkQueue
 
@@ -60,46 +59,49 @@ class Reconciler:
         for workspace in begun:
             self.wake(workspace)
 
+    def admit_waiting(self) -> None:
+        """Look again at what waits, if anything does."""
+        with self._parts.store.transaction() as tx:
+            waiting = any(m.status == "queued" for m in tx.open_moves())
+        if waiting:
+            self.admit()
+
     async def reconcile(self, workspace: str) -> float | None:
         """Take one workspace one step on; return when to look again."""
-        with self._parts.store.transaction() as tx:
-            if tx.find(workspace) is None:
-                return None
-            before = _hardware(tx.leases(workspace))
-            under_way = tx.active_move(workspace) is not None
-        if under_way:
-            try:
-                return await self._moves.advance(workspace)
-            finally:
-                self._admit_if_freed(workspace, before)
         try:
-            await self._heal(workspace)
-            await self._tidying.tidy(workspace, patient=True)
+            scene = self._parts.scene(workspace)
+            if scene is not None:
+                return await self._moves.advance(scene)
+            if await self._heal(workspace):
+                await self._tidying.tidy(workspace, patient=True)
+            return None
         finally:
-            self._admit_if_freed(workspace, before)
-        return None
+            if self._parts.admit_again:
+                self._parts.admit_again = False
+                self.admit_waiting()
 
-    async def _heal(self, workspace: str) -> None:
-        """Bring the world to what is on record, where no move is under way."""
+    async def _heal(self, workspace: str) -> bool:
+        """Bring the world to what is on record, where no move is under way.
+
+        Returns
+        -------
+        bool
+            False if there is no such workspace.
+        """
         with self._parts.store.transaction() as tx:
-            row = tx.workspace(workspace)
-            lease = tx.lease(row.lease_id)
+            row = tx.find(workspace)
+            lease = tx.lease(row.lease_id) if row else None
+        if row is None:
+            return False
         if row.route is not None and row.route_applied != row.route_revision:
             await self._parts.apply_route(Route.model_validate(row.route))
         if row.state != State.running or lease is None:
-            return
+            return True
         report = self._parts.hosts.report(lease.host)
         told = [x.phase for x in (report.leases if report else []) if x.lease == lease.id]
         if told == [LeasePhase.frozen]:
             await self._parts.agent(lease.host).thaw(lease.id)
-
-    def _admit_if_freed(self, workspace: str, before: object) -> None:
-        with self._parts.store.transaction() as tx:
-            changed = _hardware(tx.leases(workspace)) != before
-            waiting = bool([m for m in tx.open_moves() if m.status == "queued"])
-            idle = tx.active_move(workspace) is None
-        if waiting and (changed or idle):
-            self.admit()
+        return True
 
     async def _unless_woken(self, workspace: str, awaitable: Awaitable[T]) -> T | None:
         """Await something that is cut short by news; it must be safe to cut."""
@@ -119,7 +121,3 @@ class Reconciler:
     async def close(self) -> None:
         """Stop; the next start goes on where this ends."""
         await self._queue.close()
-
-
-def _hardware(leases: list[Any]) -> list[tuple[str, str]]:
-    return sorted((x.id, x.role) for x in leases if x.role != Role.target)

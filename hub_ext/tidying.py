@@ -71,3 +71,4 @@ class Tidying:
             lease = tx.lease(lease_id)
             if lease is not None and lease.role == Role.releasing:
                 tx.delete(lease)
+                self._parts.admit_again = True

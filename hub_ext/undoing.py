@@ -32,6 +32,7 @@ class Undoing:
         DevClusterError
             If the source cannot be reached: it stays the owner, and this is tried again.
         """
+        self._parts.admit_again = True
         self._give_up_target(scene)
         if scene.target is not None:
             target = scene.target

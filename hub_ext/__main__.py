@@ -1,0 +1,5 @@
+"""``python -m devcluster.hub_ext``: the manager."""
+
+from .app import main
+
+main()
