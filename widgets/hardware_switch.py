@@ -72,7 +72,7 @@ class HardwareSwitch(ipywidgets.VBox):  # type: ignore[misc]
             with ManagerClient(self._access.url, self._access.token) as manager:
                 return manager.send(call)
         except DevClusterError as error:
-            self._tell(words.printable(error.message))
+            self._tell(error.message)
             return None
 
     def _tell(self, text: str) -> None:

@@ -129,4 +129,4 @@ def flavor_choice(flavor: Flavor, free: int) -> str:
 
 def as_html(text: str) -> str:
     """Return text as markup that shows it as it is, with its line ends."""
-    return "<br>".join(html.escape(line) for line in text.split("\n"))
+    return "<br>".join(html.escape(printable(line)) for line in text.split("\n"))

@@ -99,7 +99,7 @@ class StubManager:
                     "prefix": f"/user/{user}/",
                 }
             )
-            values |= fields | {"since": (old.since if old else 100.0) + 1.0}
+            values |= fields | {"since": max(time.time(), (old.since if old else 0.0) + 1e-3)}
             self.views[workspace] = WorkspaceView(**values)
             self.changed.notify_all()
             return self.views[workspace]

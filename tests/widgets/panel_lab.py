@@ -101,7 +101,8 @@ def open_panel(browser: Browser, url: str, theme: str) -> Page:
     )
     is_light = "false" if "Dark" in theme else "true"
     expect(page.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
-    page.locator('.lm-TabBar-tab[data-id="devcluster-panel"]').click()
+    # A lab that was open before comes up with the panel that was left open.
+    page.evaluate("window.jupyterapp.commands.execute('devcluster:open-panel')")
     expect(page.locator("#devcluster-panel")).to_be_visible()
     expect(page.locator("#devcluster-panel [data-testid=hardware]")).to_have_text(re.compile(".+"))
     return page

@@ -67,7 +67,7 @@ export function MoveSection({ model, workspace }: IPart): React.ReactElement | n
         <p className="dc-Muted">The workspace is where it was. Nothing was lost.</p>
       )}
       <div className="dc-Actions">
-        {view.open && view.cancellable && <Cancel model={model} />}
+        {view.cancellable && view.question === null && <Cancel model={model} />}
         {!view.open && (
           <button className="dc-Button dc-mod-quiet" onClick={() => hide(move.id)}>
             Hide
@@ -105,11 +105,16 @@ function Cancel({ model }: { model: ClusterModel }): React.ReactElement {
 
 function StepItem({ row }: { row: IStepRow }): React.ReactElement {
   return (
-    <li className={`dc-Step dc-mod-${row.status}`} data-step={row.key} data-status={row.status}>
+    <li
+      className={`dc-Step dc-mod-${row.status}`}
+      data-step={row.key}
+      data-status={row.status}
+      title={row.hint}
+    >
       <Mark status={row.status} />
       <span className="dc-Step-text">
         <span className="dc-Step-label">{row.label}</span>
-        <span className="dc-Muted">{row.note || row.hint}</span>
+        <span className="dc-Muted">{row.note || (row.status === 'active' ? row.hint : '')}</span>
       </span>
       <span className="dc-Time">{row.seconds === null ? '' : formatSeconds(row.seconds)}</span>
     </li>
@@ -163,10 +168,10 @@ export function QuestionSection({ model }: { model: ClusterModel }): React.React
         </ul>
       )}
       <div className="dc-Actions">
-        {question.choices.map(({ choice, label }, index) => (
+        {question.choices.map(({ choice, label, harmless }) => (
           <button
             key={choice}
-            className={index === 0 ? 'dc-Button dc-mod-primary' : 'dc-Button'}
+            className={harmless ? 'dc-Button dc-mod-primary' : 'dc-Button'}
             disabled={model.asking !== ''}
             onClick={() => void model.answer(move.id, choice)}
             data-choice={choice}

@@ -44,15 +44,16 @@ export class QuestionDialogs implements IDisposable {
     const dialog = new Dialog<string>({
       title: question.title,
       body: <QuestionBody question={question} />,
-      buttons: [...question.choices].reverse().map(({ choice, label }) =>
+      buttons: [...question.choices].reverse().map(({ choice, label, harmless }) =>
         Dialog.createButton({
           label,
           accept: choice !== 'cancel',
           actions: [choice],
-          displayType: choice === 'interrupt' || choice === 'accept' ? 'warn' : 'default'
+          displayType: harmless || choice === 'cancel' ? 'default' : 'warn'
         })
       ),
-      defaultButton: question.choices.length - 1
+      // A hasty Enter must lose nothing: it waits, or cancels.
+      defaultButton: question.choices.some(one => one.harmless) ? question.choices.length - 1 : 0
     });
     this._dialog = dialog;
     // A dialog that was disposed rejects: the question was answered elsewhere.

@@ -25,6 +25,8 @@ export interface IStepRow {
 export interface IChoice {
   choice: string;
   label: string;
+  /** Whether the move goes on by it and nothing is lost, so that it may be proposed. */
+  harmless: boolean;
 }
 
 export interface IQuestionView {
@@ -91,7 +93,7 @@ interface IGroup {
 const PREPARE: IGroup = {
   key: 'prepare',
   label: 'Prepare',
-  hint: 'Get the new place ready; you go on working',
+  hint: 'Make the new place ready; work on meanwhile',
   members: ['prepare']
 };
 const CHECK: IGroup = {
@@ -190,8 +192,9 @@ function count(n: number, noun: string): string {
 
 function flavorDetail(flavor: IFlavor): string {
   const parts = [count(flavor.cpus, 'CPU'), formatBytes(flavor.memory)];
-  if (flavor.gpus && flavor.gpu_model) {
-    parts.push(`${flavor.gpus} × ${printable(flavor.gpu_model)}`);
+  const gpus = `${flavor.gpus} × ${printable(flavor.gpu_model ?? '')}`;
+  if (flavor.gpus && !flavor.title.includes(gpus)) {
+    parts.push(gpus);
   }
   return parts.join(' · ');
 }
@@ -289,7 +292,11 @@ function question(move: IMove): IQuestionView | null {
     title: asked.kind === 'busy' ? 'A cell is running' : 'Not everything can move',
     text: printable(asked.text),
     items: asked.items.map(item => printable(item)),
-    choices: asked.choices.map(choice => ({ choice, label: labels[choice] ?? printable(choice) }))
+    choices: asked.choices.map(choice => ({
+      choice,
+      label: labels[choice] ?? printable(choice),
+      harmless: choice === 'wait'
+    }))
   };
 }
 

@@ -154,7 +154,9 @@ test('flavors tell what their button does, and why it cannot be pressed', () => 
   assert.deepEqual([a100.action, a100.enabled, a100.free], ['Queue', true, 'none free']);
   assert.deepEqual([h200.enabled, h200.free], [false, 'none here']);
   assert.equal(cpu.detail, '4 CPUs · 16 GiB');
-  assert.equal(a100.detail, '4 CPUs · 16 GiB · 1 × A100');
+  assert.equal(a100.detail, '4 CPUs · 16 GiB');
+  const named = { ...flavors[1], flavor: { ...flavors[1].flavor, title: 'Big' } };
+  assert.equal(flavorRow(named, workspace()).detail, '4 CPUs · 16 GiB · 1 × A100');
   const moving = flavorRow(flavors[1], workspace({ move: move() }));
   assert.deepEqual([moving.enabled, moving.hint], [false, 'A move is under way.']);
   const deflated = flavorRow(flavors[0], workspace({ state: 'deflated' }));
