@@ -62,6 +62,8 @@ c.DevClusterSpawner.manager_url = f"{manager}/services/devcluster"
 c.DevClusterSpawner.manager_token = service_token
 c.DevClusterSpawner.netswitch_url = netswitch_url
 c.Spawner.default_url = "/lab"
+if os.geteuid() == 0:  # agents with the process runtime start servers as themselves
+    c.Spawner.args = ["--allow-root"]
 c.Spawner.start_timeout = 86400  # seconds that a spawn may queue for hardware
 c.Spawner.poll_interval = 15
 
