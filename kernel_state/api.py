@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from . import array_types, code_types, kernel_parts, live_types, pandas_types, torch_types, walk
 from .capture_file import CaptureReader
-from .limits import Limit
+from .limits import Limit, no_collection
 from .loading import Loading, loading
 from .records import CaptureError, Record
 from .session import Session
@@ -136,7 +136,7 @@ def _load(reader: CaptureReader, session: Session) -> list[Record]:
     names = session.namespace
     before = dict(names)
     managed = {name: value for name, value in names.items() if _stays(session, name)}
-    with loading(session, reader) as load:
+    with loading(session, reader) as load, no_collection():
         try:
             names.clear()
             names.update(managed)

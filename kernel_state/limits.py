@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import signal
 import sys
 import threading
@@ -21,6 +22,22 @@ T = TypeVar("T")
 #: the C pickler was seen to use.
 DEEP_RECURSION = 400_000
 DEEP_STACK = 1 << 30
+
+
+#: How long a thread may take to notice that its time is up.
+_GRACE_S = 3.0
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Hold the garbage collector back: it would walk every object again and again."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 class Limit:
@@ -45,6 +62,15 @@ class Limit:
         """Whether the variable in hand has used up its time."""
         return time.monotonic() > self._expires
 
+    @property
+    def overdue(self) -> bool:
+        """Whether its time was up so long ago that it will not notice any more."""
+        return time.monotonic() > self._expires + _GRACE_S
+
+    def stop_counting(self) -> None:
+        """Count no time until the next variable begins."""
+        self._expires = float("inf")
+
     def check(self, stream_bytes: int) -> None:
         """Raise :class:`TimeLimit` if the variable in hand has gone too far."""
         if stream_bytes > self.stream_bytes:
@@ -65,7 +91,7 @@ class Limit:
         finally:
             if alarm:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-            self._expires = float("inf")
+            self.stop_counting()
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
@@ -114,6 +140,8 @@ def run_deep(limit: Limit, work: Callable[[], T]) -> T:
     ------
     MemoryError
         If there is no room for such a stack.
+    TimeLimit
+        If a variable's time is up and its thread does not even notice.
     """
     result: list[T] = []
     errors: list[BaseException] = []
@@ -136,6 +164,9 @@ def run_deep(limit: Limit, work: Callable[[], T]) -> T:
             threading.stack_size(stack)
         while thread.is_alive():
             thread.join(0.2)
+            if limit.overdue:  # it sleeps in a system call; it ends by itself when it wakes
+                limit.stop_counting()
+                raise TimeLimit(f"not done after {limit.seconds:g} s")
             if limit.expired and thread.ident is not None:
                 # Raises TimeLimit in that thread, as the alarm does in the main one.
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(

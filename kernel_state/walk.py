@@ -16,7 +16,7 @@ from typing import Any
 from . import live_types
 from .capture_file import CaptureSink, NullSink
 from .kernel_parts import pack_kernel, pack_place
-from .limits import Limit, run_deep
+from .limits import Limit, no_collection, run_deep
 from .pickler import StatePickler
 from .records import Record, Refused, TimeLimit
 from .session import Session
@@ -72,7 +72,7 @@ def survey(session: Session, limit: Limit, known: dict[str, Record] | None = Non
     """
     found = dict(known or {})
     sink = pickler = None
-    with limit.signals():
+    with limit.signals(), no_collection():
         for item in items_of(session):
             if item.name in found:
                 continue
@@ -113,6 +113,7 @@ def _attempt(
     session: Session, sink: CaptureSink, limit: Limit, found: dict[str, Record], deep: bool
 ) -> tuple[dict[str, Record] | None, bool]:
     """Return the records if all went well, and whether the recursion was too deep."""
+    in_hand: list[Item] = []
 
     def work() -> tuple[dict[str, Record] | None, bool]:
         pickler = StatePickler(sink, session)
@@ -122,6 +123,7 @@ def _attempt(
         pickler.dump(index)
         records = {}
         for item in items:
+            in_hand[:] = [item]
             record = _pickle(pickler, sink, item, limit, deep)
             if record is None:
                 return None, True
@@ -132,13 +134,14 @@ def _attempt(
         pickler.dump(pack_kernel(session, pickler.memory.get("modules", set())))
         return records, False
 
-    with limit.signals():
+    with limit.signals(), no_collection():
         if not deep:
             return work()
         try:
             return run_deep(limit, work)
-        except MemoryError as error:
-            raise MemoryError(f"The variables cannot be saved: {error}") from error
+        except TimeLimit as error:
+            found[in_hand[0].name] = _refusal(in_hand[0], error)
+            return None, False
 
 
 def _pickle(
@@ -173,7 +176,7 @@ def _pickle_deep(pickler: StatePickler, sink: NullSink, item: Item, limit: Limit
 
     try:
         record = run_deep(limit, work)
-    except MemoryError as error:
+    except (MemoryError, TimeLimit) as error:
         return _refusal(item, error)
     assert record is not None  # deep walks refuse by themselves
     return record

@@ -169,6 +169,19 @@ def test_b12_a_chain_100000_deep_is_carried_or_named():
     assert node is there["cur"]
 
 
+def test_b12_a_deep_chain_that_sleeps_at_its_end_is_named():
+    code = "class Node:\n    def __init__(self, next): self.next = next\n"
+    namespace = session(code, good=1)
+    chain = Sleeps()
+    for _ in range(5000):
+        chain = namespace["Node"](chain)
+    namespace["chain"] = chain
+    assert "does not come to an end" in plan_of(namespace, limit_s=0.3)["chain"].reason
+    there = moved(namespace, limit_s=0.3)
+    assert there["good"] == 1
+    assert "chain" not in there
+
+
 def test_a_save_that_meets_what_its_plan_did_not_drops_it_and_reports():
     class Fickle:
         times = 0
