@@ -47,7 +47,8 @@ export function connectionLost(
 export class AwayNotice {
   constructor(
     private readonly _model: ClusterModel,
-    private readonly _openPanel: () => void
+    private readonly _openPanel: () => void,
+    private readonly _panelIsSeen: () => boolean
   ) {
     _model.changed.connect(this._onChanged, this);
   }
@@ -71,7 +72,9 @@ export class AwayNotice {
 
   private _onChanged(): void {
     if (this._model.workspace?.state === 'deflated') {
-      this.show();
+      if (!this._panelIsSeen()) {
+        this.show();
+      }
     } else if (!this._model.away) {
       this._dismiss();
     }

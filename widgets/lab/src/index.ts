@@ -62,7 +62,11 @@ const lost: JupyterFrontEndPlugin<IConnectionLost> = {
   provides: IConnectionLost,
   activate: (app: JupyterFrontEnd, devcluster: IDevCluster, paths: JupyterFrontEnd.IPaths) => {
     const model = devcluster as ClusterModel;
-    const notice = new AwayNotice(model, () => void app.commands.execute(CommandIDs.openPanel));
+    const notice = new AwayNotice(
+      model,
+      () => void app.commands.execute(CommandIDs.openPanel),
+      () => [...app.shell.widgets('right')].some(w => w.id === DevClusterPanel.ID && w.isVisible)
+    );
     return connectionLost(app, paths, model, () => notice.show());
   }
 };

@@ -162,16 +162,18 @@ function Rest({ model, workspace }: IPart): React.ReactElement | null {
         title="Kernels, variables and files are kept and come back within seconds"
         data-testid="deflate"
       >
-        Deflate: free the hardware, keep everything
+        Deflate
       </button>
+      <p className="dc-Muted">Frees the hardware; all your work is kept.</p>
     </section>
   );
 }
 
 function Flavors({ model, workspace }: IPart): React.ReactElement {
+  const deflated = workspace.state === 'deflated';
   return (
     <section aria-label="Flavors">
-      <h3>Hardware to switch to</h3>
+      <h3>{deflated ? 'Or inflate on other hardware' : 'Hardware to switch to'}</h3>
       {model.flavors.length === 0 && <p className="dc-Muted">No flavors are offered.</p>}
       <ul className="dc-Flavors">
         {model.flavors.map(view => {
@@ -197,7 +199,7 @@ function Flavors({ model, workspace }: IPart): React.ReactElement {
                 <span className="dc-Flavor-current">current</span>
               ) : (
                 <button
-                  className={row.available ? 'dc-Button dc-mod-primary' : 'dc-Button'}
+                  className={row.available && !deflated ? 'dc-Button dc-mod-primary' : 'dc-Button'}
                   disabled={!row.enabled || model.asking !== ''}
                   title={row.hint}
                   onClick={press}
