@@ -53,6 +53,8 @@ c.Authenticator.admin_users = admins
 if setting("DEMO", "0") == "1":  # anybody may be anybody: for a demo on one machine only
     c.JupyterHub.authenticator_class = "dummy"
     c.Authenticator.allowed_users = {"alice", "bob", *admins}
+    # The demo's workspaces run as whoever started it; in a container that may be root.
+    c.Spawner.args = ["--allow-root"] if os.geteuid() == 0 else []
 # else: c.JupyterHub.authenticator_class = "...", your own
 
 # --- workspaces ----------------------------------------------------------------------------
