@@ -62,7 +62,7 @@ class Capturer:
                 # Whatever has run since may not be in what was saved.
                 now = self._asked()
                 self._refuse_busy([each for each in now if now[each] != asked.get(each)])
-                await asyncio.to_thread(folder.complete, sidecar)
+                folder.complete(sidecar)
                 faults.reach(f"{self._point}.saved")
             except BaseException:
                 self._undo()
@@ -125,7 +125,7 @@ class Capturer:
             link = await kernels.link(kernel_id)
             last_activity = link.last_activity  # jupyter-server's own counts our questions
             facts = await save_kernel(link, facts, str(folder.partial_file(kernel_id)))
-            size = await asyncio.to_thread(folder.keep, kernel_id)
+            size = folder.keep(kernel_id)
             await self._let_output_leave(link, facts)
             unseen = take_unseen(kernels.manager, kernel_id, link)
         return SavedKernel(

@@ -8,11 +8,14 @@ The layout of a capture's folder, mode 0700, all files 0600::
 
 Tokens and secrets of the server are in none of them: they belong to a lease, and a
 capture outlives it.
+
+Nothing is forced to the disk here, in the middle of the pause: the agent does so while the
+capture is being sent, and does not end the frozen source before. What a power cut until
+then has damaged is found by its size, or by the checks of devcluster.kernel_state.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,9 +33,6 @@ class CaptureRequest(Record):
     #: Absolute; its parent exists.
     path: str = Field(pattern=r"^/")
     capture: str = Field(min_length=1)
-    #: Whether it must outlive a power cut of this host: true where the source is given up
-    #: while the capture is the only copy.
-    durable: bool = True
 
 
 class Unseen(Record):
@@ -95,7 +95,6 @@ class CaptureFolder:
     def __init__(self, request: CaptureRequest) -> None:
         self.path = Path(request.path)
         self.capture = request.capture
-        self._durable = request.durable
 
     def begin(self) -> None:
         """Make the folder, empty of an earlier capture and its marker."""
@@ -126,7 +125,6 @@ class CaptureFolder:
         """Make a written state final; return its size in bytes."""
         partial = self.partial_file(kernel_id)
         partial.chmod(0o600)
-        self._sync(partial)
         partial.rename(self.state_file(kernel_id))
         return self.state_file(kernel_id).stat().st_size
 
@@ -182,15 +180,4 @@ class CaptureFolder:
         partial = self.path / (name + _PARTIAL)
         partial.touch(mode=0o600)
         partial.write_text(text, encoding="utf-8")
-        self._sync(partial)
         partial.rename(self.path / name)
-        self._sync(self.path)
-
-    def _sync(self, path: Path) -> None:
-        if not self._durable:
-            return
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -61,6 +61,7 @@ class Restorer:
                 await self._restore_session(session)
             for saved in sidecar.kernels:
                 self._warm.filled(saved.plan.kernel_id)
+                self._set_clock(saved)
             report = RestoreReport(kernels=plans)
             self._done[request.capture] = report
             return report
@@ -77,10 +78,12 @@ class Restorer:
             facts = await load_kernel(link, facts, state, name)
         if saved.unseen is not None:
             give_unseen(kernels.manager, facts.kernel_id, saved.unseen)
-        # What culls idle kernels goes by this clock; moving is no activity.
-        kernel = kernels.manager.get_kernel(facts.kernel_id)
-        kernel.last_activity = datetime.fromisoformat(saved.last_activity)
         return facts
+
+    def _set_clock(self, saved: SavedKernel) -> None:
+        # What culls idle kernels goes by this clock; moving is no activity.
+        kernel = self._kernels.manager.get_kernel(saved.plan.kernel_id)
+        kernel.last_activity = datetime.fromisoformat(saved.last_activity)
 
     async def _restore_session(self, session: SavedSession) -> None:
         manager = self._kernels.sessions
