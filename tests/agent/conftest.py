@@ -46,7 +46,7 @@ def request(lease: str, workspace: str = "alice/default", **changes: Any) -> Lea
     return LeaseRequest.model_validate({**base, **changes})
 
 
-async def until(what: Callable[[], Any], deadline_s: float = 10.0) -> Any:
+async def until(what: Callable[[], Any], deadline_s: float = 60.0) -> Any:
     """Wait for something to become true."""
     end = time.monotonic() + deadline_s
     while not (found := what()):
