@@ -127,13 +127,13 @@ def test_b12_the_bad_one_is_named_and_the_good_ones_arrive(kind):
         namespace = session(GOOD, shared=["s"])
         namespace = {"early": 1, **namespace, "bad": bad, "holder": {"deep": [bad]}, "late": 2}
         before = {name: id(value) for name, value in namespace.items()}
-        plan = plan_of(namespace, limit_s=1.0)
+        plan = plan_of(namespace, limit_s=0.5)
         refused = [name for name, record in plan.items() if record.kind == "refused"]
         assert refused == ["bad", "holder"]
         assert why in plan["bad"].reason
         assert plan["bad"].remedy
         assert {name: id(value) for name, value in namespace.items()} == before
-        there = moved(namespace, limit_s=1.0)
+        there = moved(namespace, limit_s=0.5)
         assert there["early"] == 1
         assert there["late"] == 2
         assert there["good999"] == [999, ["s"]]

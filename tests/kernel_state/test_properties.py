@@ -74,7 +74,7 @@ def _shape(namespace: dict[str, Any]) -> list[Any]:
     return [roots, found, shared]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(graphs())
 def test_any_graph_comes_over_with_its_topology(variables):
     namespace = session(**variables)
