@@ -160,7 +160,9 @@ def waits_in_circle(snapshot: Snapshot, waiting: Sequence[Ask], new: Ask) -> lis
         return []
 
     def waits_for(ask: Ask) -> list[str]:
-        found = []
+        found: list[str] = []
+        if place(snapshot, ask) is not None:
+            return found
         for other in asks:
             if other == ask.workspace:
                 continue

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import shutil
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +98,20 @@ def three_hosts() -> list[FakeHost]:
     ]
 
 
+@cache
+def _template() -> Path:
+    path = Path(tempfile.mkdtemp(prefix="devcluster-tests-")) / "template.sqlite"
+    Store(f"sqlite:///{path}", Clock()).close()
+    return path
+
+
 class Rig:
     """One manager over fakes; it can crash and start again."""
 
     def __init__(self, folder: Path, hosts: list[FakeHost] | None = None) -> None:
-        self.url = f"sqlite:///{folder}/devcluster.sqlite"
+        database = folder / "devcluster.sqlite"
+        shutil.copy(_template(), database)  # migrated once for all tests
+        self.url = f"sqlite:///{database}"
         self.clock = Clock()
         self.world = FakeWorld(three_hosts() if hosts is None else hosts)
         self.net_switch = FakeNetSwitch()
