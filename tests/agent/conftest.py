@@ -20,7 +20,7 @@ from devcluster.agent import client
 from devcluster.core.errors import DevClusterError
 from devcluster.core.records import LeaseRequest
 
-TOKEN = "cluster-secret"  # noqa: S105
+TOKEN = "cluster-secret"
 STAND_IN = Path(__file__).with_name("stand_in.py")
 HOSTS = """
 hosts:
@@ -163,7 +163,7 @@ class HostAgent:
 MakeAgent = Callable[..., Any]
 
 
-@pytest.fixture()
+@pytest.fixture
 async def make_agent(tmp_path: Path) -> AsyncIterator[MakeAgent]:
     """Give a maker of agents; at the end nothing of them may be left."""
     made: list[HostAgent] = []
@@ -192,7 +192,7 @@ async def make_agent(tmp_path: Path) -> AsyncIterator[MakeAgent]:
     assert not left
 
 
-@pytest.fixture()
+@pytest.fixture
 async def agent(make_agent: MakeAgent) -> HostAgent:
     """Give one agent."""
     one: HostAgent = await make_agent()

@@ -69,7 +69,10 @@ FAKE_NVML = r"""
 #include <string.h>
 #include <unistd.h>
 typedef struct { unsigned long long total, free, used; } memory_t;
-int nvmlInitWithFlags(unsigned f) { if (HANG) pause(); if (CRASH) *(volatile int*)0 = 1; return INIT; }
+int nvmlInitWithFlags(unsigned f) {
+  if (HANG) pause();
+  if (CRASH) *(volatile int*)0 = 1;
+  return INIT; }
 int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
 int nvmlShutdown(void) { return 0; }
 int nvmlDeviceGetCount_v2(unsigned *n) { *n = COUNT; return 0; }
