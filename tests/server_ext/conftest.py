@@ -111,7 +111,7 @@ class Server:
             )
 
     def wait_up(self) -> Server:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 150
         while time.monotonic() < end:
             assert self.process.poll() is None, self.log.read_text()
             try:
