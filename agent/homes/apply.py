@@ -47,6 +47,9 @@ class Home:
     def parent(self, path: bytes) -> tuple[int, bytes]:
         """Return the folder that holds a path, as a descriptor, and the last name."""
         folder, _, name = path.rpartition(b"/")
+        # ".." is no symbolic link, so opening each component by itself would follow it.
+        if b"\0" in path or any(part in (b"", b".", b"..") for part in path.split(b"/")):
+            raise FileNotFoundError(2, "is not a plain path below the home", path)
         if not folder:
             return self._root, name
         if self._at is None or self._at[0] != folder:

@@ -318,6 +318,16 @@ def test_b62_a_link_swapped_in_meanwhile_leads_nowhere(b: Path, tmp_path: Path) 
     assert os.listdir(outside) == ["x"]
 
 
+@pytest.mark.parametrize("path", [b"../x", b"/etc/passwd", b"d/../../x", b"..", b".", b"", b"a\0"])
+def test_b62_no_path_leads_out_of_a_home(b: Path, path: bytes) -> None:
+    (b / "d").mkdir()
+    (b.parent / "x").write_text("not ours")
+    assert b'"gone"' in b"".join(send(str(b), [path]))
+    with Home(str(b)) as home, pytest.raises(FileNotFoundError):
+        home.open_file(path)
+    assert (b.parent / "x").exists()
+
+
 def test_a_cut_stream_is_never_taken_for_whole(a: Path, tmp_path: Path) -> None:
     (a / "f").write_bytes(b"x" * 1000)
     content = b"".join(send(str(a), [b"f", b"gone"]))
