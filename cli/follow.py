@@ -97,7 +97,9 @@ def _tell_news(console: Console, move: MoveView, told: list[str]) -> None:
     if move.status == "queued":
         lines = [f"queued, place {move.place}. {show.plain(move.reason)}".strip()]
     else:
-        lines = [line for line in show.step_lines(move) if "…" not in line]
+        lines = show.step_lines(move)
+        if move.status not in ENDED:
+            lines = lines[:-1]  # the last one may still grow
     for line in lines:
         if line not in told:
             told.append(line)
