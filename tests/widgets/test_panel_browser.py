@@ -24,6 +24,7 @@ from devcluster.core.records import (
 from devcluster.core.resources import Flavor, Gpu
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from tests.support.lab import Lab
 from tests.support.stub_manager import StubManager, move, step, stub_manager
 from tests.widgets.panel_lab import open_panel, running_lab
 
@@ -470,3 +471,55 @@ def test_commands_and_status_bar(page: Page, panel: Locator, stub: StubManager) 
     expect(panel).to_be_hidden()
     status.click()
     expect(panel).to_be_visible()
+
+
+# --- the progress widget of %devcluster -----------------------------------------------------------
+
+
+def test_the_magics_widget_follows_the_move_without_its_kernel(
+    lab: str, browser: Browser, stub: StubManager
+) -> None:
+    def begin(_path: str, _body: Any) -> MoveView:
+        switching(stub)
+        return asked("running")
+
+    stub.on["POST", "switch"] = begin
+    person = Lab(browser, "", "alice")
+    page = person.page
+    page.goto(f"{lab}lab")
+    person.wait_for_lab()
+    person.new_notebook()
+    page.wait_for_function(
+        """() => {
+          const kernel = jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;
+          return kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
+        }"""
+    )
+    cell = person.run("%devcluster resize 1xA100")
+    widget = cell.locator(".dcw-box")
+    expect(widget.locator("[data-step=capture]")).to_have_attribute("data-status", "active")
+    assert stub.calls("POST", "switch") == [
+        {"flavor": "1xA100", "on_busy": "wait", "on_loss": "ask"}
+    ]
+    page.evaluate(
+        """async () => {
+          for (const {id} of jupyterapp.serviceManager.kernels.running())
+            await jupyterapp.serviceManager.kernels.shutdown(id);
+        }"""
+    )
+    person.shot("magic-switching")
+    stub.on["POST", "answer"] = lambda _path, _body: switching(stub) or asked("running")
+    asking(stub)
+    page.keyboard.press("Escape")  # the panel's dialog
+    expect(page.locator(".jp-Dialog")).to_have_count(0)
+    expect(widget).to_contain_text("log: the file 'train.log' is open for writing.")
+    person.shot("magic-question")
+    widget.get_by_role("button", name="Move without them").click()
+    expect(widget.locator("[data-step=capture]")).to_have_attribute("data-status", "active")
+    assert stub.calls("POST", f"{ME}/answer") == [{"move": "m1", "choice": "accept"}]
+    moved(stub)
+    expect(widget).to_contain_text("Moved to 1xA100 in 4.0 s, paused 0.8 s.")
+    expect(widget.get_by_role("button")).to_have_count(0)
+    assert person.errors == []
+    person.shot("magic-moved")
+    person.context.close()
