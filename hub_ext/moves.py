@@ -117,7 +117,9 @@ class Moves:
             move = tx.move(scene.move.id)
             if move is None or move.step != step or move.step_done:
                 return
-            move.step_done, move.reason = True, note
+            move.step_done = True
+            if move.undo is None:  # else its reason is why it goes back
+                move.reason = note
             move.steps = [*move.steps[:-1], {**move.steps[-1], "ended": now}]
             parked = [s["began"] for s in move.steps if s["step"] == Step.park]
             if step is Step.reroute and parked and move.kind == MoveKind.switch:

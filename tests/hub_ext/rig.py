@@ -178,7 +178,7 @@ class Rig:
         until = self.clock.now + horizon_s
         beat = self.clock.now + 5
         while True:
-            for _ in range(3):
+            for _ in range(12):
                 await asyncio.sleep(0)
             tasks = self.reconciler.busy
             if len(tasks) > self.world.waiting:
