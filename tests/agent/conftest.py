@@ -71,12 +71,13 @@ class HostAgent:
         self.data, self.home_root = base / "data", home_root
         self.faults.mkdir(parents=True)
         (base / "hosts.yaml").write_text(HOSTS)
+        nobody = "http://127.0.0.1:9/nobody"
+        traits = {"heartbeat_s": 0.2, "manager_url": nobody, **traits}
         self._arguments = [
             f"--host={host}", f"--hosts-file={base / 'hosts.yaml'}", f"--data-dir={self.data}",
-            f"--home-root={home_root}", f"--Agent.isolate={isolate}", "--Agent.heartbeat_s=0.2",
+            f"--home-root={home_root}", f"--Agent.isolate={isolate}",
             *[f"--Agent.{name}={value}" for name, value in traits.items()],
         ]  # fmt: skip
-        self._traits = traits
         self._port = 0
         self.process: subprocess.Popen[bytes] | None = None
         self.client: client.AgentClient
@@ -90,9 +91,6 @@ class HostAgent:
             "SECRET_OF_THE_AGENT": "hidden",
         }
         log = self.base / "agent.log"
-        if "manager_url" not in self._traits:
-            self._arguments.append("--Agent.manager_url=http://127.0.0.1:9/nobody")
-            self._traits["manager_url"] = ""
         with log.open("ab") as out:
             begin = out.tell()
             self.process = subprocess.Popen(
