@@ -510,7 +510,8 @@ def test_the_magics_widget_follows_the_move_without_its_kernel(
     person.shot("magic-switching")
     stub.on["POST", "answer"] = lambda _path, _body: switching(stub) or asked("running")
     asking(stub)
-    page.keyboard.press("Escape")  # the panel's dialog
+    expect(page.locator(".jp-Dialog")).to_contain_text("an open generator")  # the panel's
+    page.keyboard.press("Escape")
     expect(page.locator(".jp-Dialog")).to_have_count(0)
     expect(widget).to_contain_text("log: the file 'train.log' is open for writing.")
     person.shot("magic-question")
