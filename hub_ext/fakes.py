@@ -278,6 +278,7 @@ class FakeAgent:
         """Delete a capture."""
         await self._reach("drop_capture", True)
         self._host.captures.pop((workspace, capture), None)
+        await self._reach("drop_capture", False)
 
 
 class FakeNetSwitch:

@@ -157,14 +157,14 @@ async def test_an_agent_fails_at_a_step_of_a_switch(
     assert status == ("failed" if fails else "done")
 
 
-@pytest.mark.parametrize("kind", [MoveKind.switch, MoveKind.deflate, MoveKind.inflate])
 @pytest.mark.parametrize("host", ["cpu-1", "a100-1"])
-@pytest.mark.parametrize("step", list(Step))
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [(k, s) for k in (MoveKind.switch, MoveKind.deflate, MoveKind.inflate) for s in STEPS[k]],
+)
 async def test_b07_an_agent_is_away_for_five_minutes(
     rig: Rig, kind: MoveKind, host: str, step: Step
 ) -> None:
-    if step not in STEPS[kind]:
-        pytest.skip(f"{kind} has no step {step}")
     await begin(rig, kind)
 
     gone = rig.world.hosts[host]
