@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import heapq
 import itertools
 import shutil
@@ -100,7 +101,9 @@ def three_hosts() -> list[FakeHost]:
 
 @cache
 def _template() -> Path:
-    path = Path(tempfile.mkdtemp(prefix="devcluster-tests-")) / "template.sqlite"
+    folder = Path(tempfile.mkdtemp(prefix="devcluster-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "template.sqlite"
     Store(f"sqlite:///{path}", Clock()).close()
     return path
 
