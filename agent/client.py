@@ -24,6 +24,7 @@ from devcluster.core.records import (
     RestoreReport,
     WarmRequest,
 )
+from devcluster.core.trust import trust
 
 T = TypeVar("T")
 
@@ -115,7 +116,10 @@ class AgentClient:
         self, url: str, token: str, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self._http = httpx.AsyncClient(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, transport=transport
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            transport=transport,
+            verify=trust(httpx.URL(url).scheme),
         )
 
     async def send(self, call: Call[T]) -> T:

@@ -16,6 +16,7 @@ from devcluster.core.records import (
     WarmRequest,
 )
 from pydantic import ConfigDict
+from devcluster.core.trust import trust
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class ServerClient:
     """Sends calls to the servers of this host, over one pool of connections."""
 
     def __init__(self) -> None:
-        self._http = httpx.AsyncClient(trust_env=False)
+        self._http = httpx.AsyncClient(trust_env=False, verify=trust("http"))
 
     async def send(self, base: str, secret: str, call: Call[T]) -> T:
         """Send one call to the server at ``base`` (with its prefix and a closing slash)."""

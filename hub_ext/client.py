@@ -35,6 +35,7 @@ from devcluster.core.records import (
     SwitchRequest,
     WorkspaceView,
 )
+from devcluster.core.trust import trust
 
 T = TypeVar("T")
 
@@ -166,7 +167,9 @@ class ManagerClient:
 
     def __init__(self, url: str, token: str, transport: httpx.BaseTransport | None = None) -> None:
         self._url = url.rstrip("/")
-        self._http = httpx.Client(headers=_headers(token), transport=transport)
+        self._http = httpx.Client(
+            headers=_headers(token), transport=transport, verify=trust(httpx.URL(url).scheme)
+        )
 
     def send(self, call: Call[T]) -> T:
         """Send one call and return its value, or raise the error that came back."""
@@ -197,7 +200,9 @@ class AsyncManagerClient:
         self, url: str, token: str, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self._url = url.rstrip("/")
-        self._http = httpx.AsyncClient(headers=_headers(token), transport=transport)
+        self._http = httpx.AsyncClient(
+            headers=_headers(token), transport=transport, verify=trust(httpx.URL(url).scheme)
+        )
 
     async def send(self, call: Call[T]) -> T:
         """Send one call and return its value, or raise the error that came back."""

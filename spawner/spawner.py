@@ -95,6 +95,10 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
     def _default_netswitch_url(self) -> str:
         return os.environ.get("DEVCLUSTER_NETSWITCH_URL", "")
 
+    @default("cmd")
+    def _default_cmd(self) -> list[str]:
+        return ["devcluster-singleuser"]  # jupyterhub-singleuser, started sooner
+
     @default("start_timeout")
     def _default_start_timeout(self) -> int:
         return 86400  # a queue may be long; the person can leave it at any time

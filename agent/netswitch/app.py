@@ -222,7 +222,7 @@ class NetSwitch(Application):
                 except DevClusterError as error:
                     log.warning("No routes yet, asking again in %.1f s: %s", pause, error.message)
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, 5.0)
+                pause = min(2 * pause, 2.0)
             await self.board.load(table)
             log.info("The manager told %d routes.", len(table))
         finally:

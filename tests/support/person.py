@@ -38,6 +38,7 @@ class CellResult:
     value: str | None = None
     error: str = ""
     execution_count: int | None = None
+    idle: bool = False
 
 
 @dataclass
@@ -77,10 +78,10 @@ class Notebook:
             elif kind == "execute_reply":
                 result.status = content["status"]
                 result.execution_count = content.get("execution_count")
-            done = result.status != "running" and (
-                kind == "status" and content["execution_state"] == "idle"
-            )
-            if done or (kind == "execute_reply" and content["status"] == "aborted"):
+            elif kind == "status" and content["execution_state"] == "idle":
+                result.idle = True
+            # Reply and idle come on two channels, so in either order.
+            if result.status == "aborted" or (result.status != "running" and result.idle):
                 future = self._waiting.pop(parent, None)
                 if future is not None and not future.done():
                     future.set_result(result)
@@ -165,7 +166,7 @@ class Person:
         """The workspace's one address, with a slash at the end."""
         return f"{self.hub}/user/{self.name}/" + (f"{self.server}/" if self.server else "")
 
-    async def hub_api(self, method: str, path: str, token: str = "", **json_body: Any) -> Any:
+    async def hub_api(self, method: str, path: str, /, token: str = "", **json_body: Any) -> Any:
         """Call the hub's REST interface."""
         async with self.http.request(
             method,
@@ -216,7 +217,7 @@ class Person:
                     return
                 await asyncio.sleep(0.1)
 
-    async def api(self, method: str, path: str, **json_body: Any) -> Any:
+    async def api(self, method: str, path: str, /, **json_body: Any) -> Any:
         """Call the workspace's Jupyter server at its one address."""
         async with self.http.request(
             method,
