@@ -9,6 +9,7 @@ from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebso
 
 from .capture import Capturer
 from .connection import SETTING, TrackedConnection
+from .cookies import share_cookies
 from .handlers import Parts, routes
 from .kernels import Kernels
 from .lease_guard import guard
@@ -38,6 +39,7 @@ def load(app: Any) -> None:
         capturer=Capturer(kernels, place.host),
         restorer=Restorer(kernels, warm, place.host),
     )
+    share_cookies(app, place)
     _track_requests(app, kernels)
     app.web_app.add_handlers(".*$", routes(app.base_url, parts, app.log))
     guard(app.web_app, place.lease)

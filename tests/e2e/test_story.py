@@ -78,7 +78,7 @@ class TestStory:
         TestStory.kept = lab.sessions()
         assert len(TestStory.kept) == 2
         lab.open_panel()
-        lab.expect_hardware("CPU")
+        lab.expect_hardware("CPU only")
         lab.shot("panel-idle")
         lab.press_switch("1xA100")
         # A cell that is run during the switch waits, then runs on the new host.
@@ -145,7 +145,7 @@ class TestStory:
             "a100-1": 1,
         }
         lab.run("%devcluster resize cpu")
-        lab.expect_hardware("CPU")
+        lab.expect_hardware("CPU only")
         lab.run(USE, "42 True 6 on cpu-1")
 
     def test_6_a_taken_gpu_queues_the_switch(
@@ -169,7 +169,7 @@ class TestStory:
         bob.expect_hardware("2 × A100")
         bob.shot("panel-dark")
         bob.press_switch("cpu")
-        bob.expect_hardware("CPU")
+        bob.expect_hardware("CPU only")
         lab.expect_hardware("1 × A100")
         lab.run(USE, "42 True 6 on a100-1")
         assert lab.sessions() == TestStory.kept

@@ -11,6 +11,13 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 SHOTS = Path("screenshots")
 _SLOW_MS = 30_000
+_FETCH_SESSIONS = """async () => {
+  const base = JSON.parse(document.getElementById('jupyter-config-data').textContent).baseUrl;
+  const xsrf = document.cookie.match(/_xsrf=([^;]*)/)?.[1] ?? '';
+  const answer = await fetch(base + 'api/sessions', {headers: {'X-XSRFToken': xsrf}});
+  if (!answer.ok) throw new Error(await answer.text());
+  return await answer.json();
+}"""
 
 
 class Lab:
@@ -73,9 +80,14 @@ class Lab:
             self.page.keyboard.press("Control+Shift+L")
         self.page.locator('.jp-LauncherCard[data-category="Notebook"]:visible').first.click()
         self.notebook.locator(".jp-CodeCell").first.wait_for()
-        expect(
-            self.notebook.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
-        ).to_be_visible(timeout=_SLOW_MS)
+        # A cell that is run before the lab is connected to the kernel is not run at all.
+        notebooks = self.page.locator(".jp-NotebookPanel").count()
+        for _ in range(_SLOW_MS // 100):
+            kernels = [s["kernel"] for s in self.page.evaluate(_FETCH_SESSIONS)]
+            if notebooks == sum(k["connections"] > 0 for k in kernels):
+                return
+            self.page.wait_for_timeout(100)
+        raise AssertionError(f"{notebooks} notebooks, but these kernels: {kernels}")
 
     @property
     def notebook(self) -> Locator:
@@ -108,13 +120,7 @@ class Lab:
 
     def sessions(self) -> list[tuple[str, str, str]]:
         """Return (session id, path, kernel id) of all open notebooks, sorted, through the lab."""
-        listed = self.page.evaluate(
-            """async () => {
-              const base = JSON.parse(
-                document.getElementById('jupyter-config-data').textContent).baseUrl;
-              return await (await fetch(base + 'api/sessions')).json();
-            }"""
-        )
+        listed = self.page.evaluate(_FETCH_SESSIONS)
         return sorted((s["id"], s["path"], s["kernel"]["id"]) for s in listed)
 
     # --- the Dev Cluster panel -----------------------------------------------------------------
