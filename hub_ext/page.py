@@ -123,7 +123,11 @@ class OpenHandler(_PageHandler):
         state = f"{self.request.path.rstrip('/')}/state"
         form = self.xsrf_form_html() if view.state == State.deflated else ""
         page, policy = render(
-            _sentence(view), state_url=state, following=following, form_token=form
+            _sentence(view),
+            state_url=state,
+            following=following,
+            form_token=form,
+            xsrf=self.xsrf_token.decode(),
         )
         self.set_header("Content-Security-Policy", policy)
         self.finish(page)

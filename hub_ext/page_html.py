@@ -28,7 +28,8 @@ const wait = ms => new Promise(done => setTimeout(done, ms));
 (async () => {
   for (;;) {
     try {
-      const answer = await fetch(page.state, {headers: {Accept: 'application/json'}});
+      const answer = await fetch(
+        page.state, {headers: {Accept: 'application/json', 'X-XSRFToken': page.xsrf}});
       const now = await answer.json();
       document.getElementById('text').textContent = now.text || now.message;
       if (now.state === 'running') { location.replace(page.next); return; }
@@ -41,7 +42,7 @@ const wait = ms => new Promise(done => setTimeout(done, ms));
 
 
 def render(
-    text: str, state_url: str = "", following: str = "", form_token: str = ""
+    text: str, state_url: str = "", following: str = "", form_token: str = "", xsrf: str = ""
 ) -> tuple[str, str]:
     """Return the page and its Content-Security-Policy.
 
@@ -51,6 +52,8 @@ def render(
         Where the page asks how far it is; without it the page only says ``text``.
     form_token
         The XSRF field; with it there is a button instead of the asking.
+    xsrf
+        The XSRF token of the asking: the hub lets a cookie alone serve navigations only.
     """
     nonce = secrets.token_urlsafe(16)
     body = f'<p id="text" role="status">{escape(text)}</p>'
@@ -61,8 +64,9 @@ def render(
             "<button>Bring it back</button></form>"
         )
     elif state_url:
+        facts = json.dumps({"state": state_url, "next": following, "xsrf": xsrf})
         # "<" cannot end the script early: JSON may spell it as an escape.
-        facts = json.dumps({"state": state_url, "next": following}).replace("<", "\\u003c")
+        facts = facts.replace("<", "\\u003c")
         body += f'<div class="bar"></div><script nonce="{nonce}">{_SCRIPT % facts}</script>'
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
