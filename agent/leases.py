@@ -347,6 +347,18 @@ class Leases:
         lease = record.request.lease
         self._syncing[lease] = asyncio.create_task(asyncio.to_thread(_sync_tree, folder))
 
+    async def _synced(self, record: LeaseRecord) -> None:
+        """Wait until the capture is durable; begin anew where that failed or was cut off."""
+        lease = record.request.lease
+        if lease not in self._syncing:
+            self._sync_later(record)
+        try:
+            await self._syncing[lease]
+        except OSError as error:
+            raise StepFailed(f"The capture cannot be written to the disk: {error}.") from error
+        finally:
+            self._syncing.pop(lease, None)
+
     # --- fetch and restore -----------------------------------------------------
 
     async def fetch(self, lease: str, request: Fetch) -> FetchReport:
@@ -415,8 +427,8 @@ class Leases:
         if not record.removing:
             record = self._store.change(lease, removing=True)
         frozen = record.capture is not None and record.capture.state == "frozen"
-        if task := self._syncing.pop(lease, None):
-            await task  # from here on the capture is all there is of the kernels
+        if frozen:  # from here on the capture is all there is of the kernels
+            await self._synced(record)
         # A moved kernel must not run its clean-up: it would delete what went along with it.
         await self._runtime.end(record.key, 0 if frozen else self._grace_s)
         self._unwatch(lease)
@@ -477,7 +489,9 @@ def _free_port(ip: str, taken: set[int]) -> int:
 
 
 def _sync_tree(folder: Path) -> None:
-    for path in [*folder.rglob("*"), folder, folder.parent]:
+    if not folder.is_dir():  # a person deleted it: nothing can be made durable any more
+        return
+    for path in [*folder.rglob("*"), folder, folder.parent, folder.parent.parent]:
         fd = os.open(path, os.O_RDONLY)
         try:
             os.fsync(fd)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -28,6 +29,8 @@ from .tree import Identity
 
 _START_S = 15.0
 _LOOK_S = 0.01
+#: In a lease's folder from before the freeze until after the thaw.
+_LEFT_ALONE = "left-alone.json"
 
 
 class ProcessRuntime:
@@ -98,7 +101,7 @@ class ProcessRuntime:
         at = self._at(spec.key)
         (at / "runtime").mkdir(parents=True, exist_ok=True, mode=0o700)
         at.chmod(0o700)
-        for name in ("pids.json", "exit.json"):
+        for name in ("pids.json", "exit.json", _LEFT_ALONE):
             (at / name).unlink(missing_ok=True)
         seen = self._places.see(spec.home, spec.object)
         groups, note = cgroups.make(spec.key, spec.cpus, spec.memory) if self._limits else ([], "")
@@ -160,12 +163,27 @@ class ProcessRuntime:
         known = self._launcher(key)
         if known is None or not self.look(key).alive:
             raise StepFailed("The server is not running, so there is nothing to freeze.")
+        left = self._left_alone(key)
+        if left is None:  # else frozen before, and what is stopped now may be by us
+            left = frozenset(one for one in tree.below(known) if tree.is_stopped(one))
+            # Outlives the agent, need not outlive the machine: the processes would not either.
+            hidden = self._at(key) / f".{_LEFT_ALONE}"
+            hidden.write_text(json.dumps(sorted(left)))
+            hidden.replace(self._at(key) / _LEFT_ALONE)
         await tree.freeze(known, self._freeze_s)
 
     async def thaw(self, key: str) -> None:
-        """Let all processes go on."""
-        if known := self._launcher(key):
-            tree.thaw(known)
+        """Let go on what :meth:`freeze` stopped; a job that the person stopped stays so."""
+        known, left = self._launcher(key), self._left_alone(key)
+        if known is None or left is None:
+            return
+        tree.thaw(known, left)
+        (self._at(key) / _LEFT_ALONE).unlink(missing_ok=True)
+
+    def _left_alone(self, key: str) -> frozenset[Identity] | None:
+        """Return what was stopped before the freeze; None if there was no freeze."""
+        rows = read_json(self._at(key) / _LEFT_ALONE)
+        return None if rows is None else frozenset(Identity(*row) for row in rows)
 
     async def take_path(self, key: str, home: Path, object_name: str) -> None:
         """Make the workspace's one path lead to this host's home."""
@@ -182,7 +200,8 @@ class ProcessRuntime:
         if known is not None:
             sight = self.look(key)
             if grace_s and sight.alive and sight.server_pid is not None:
-                os.kill(sight.server_pid, signal.SIGTERM)
+                with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
+                    os.kill(sight.server_pid, signal.SIGTERM)
                 end = time.monotonic() + grace_s
                 while self.look(key).alive and time.monotonic() < end:  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_S)

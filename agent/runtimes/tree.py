@@ -142,9 +142,13 @@ async def freeze(launcher: Identity, deadline_s: float) -> None:
         await asyncio.sleep(_PAUSE_S)
 
 
-def thaw(launcher: Identity) -> None:
-    """Let everything below a launcher go on."""
-    send(below(launcher), signal.SIGCONT)
+def thaw(launcher: Identity, leave: frozenset[Identity]) -> None:
+    """Let everything below a launcher go on, but for what the person had stopped.
+
+    Children before their parents: a shell that wakes up first would find its job stopped
+    and put it in the background.
+    """
+    send([one for one in reversed(below(launcher)) if one not in leave], signal.SIGCONT)
 
 
 async def kill(launcher: Identity, name: str, value: str, deadline_s: float) -> None:

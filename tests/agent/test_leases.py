@@ -168,6 +168,44 @@ async def test_freeze_and_thaw_hold_every_process_however_detached(agent: HostAg
     assert (state["x"], state["resumed"]) == (41, 1)
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_what_the_person_had_stopped_stays_stopped(agent: HostAgent, restarted: bool) -> None:
+    await agent.client.send(client.ensure(request("l1")))
+    stopped = psutil.Process(await agent.ticker("l1"))
+    going = psutil.Process(await agent.ticker("l1", "others"))
+    stopped.suspend()
+    await until(lambda: stopped.status() == psutil.STATUS_STOPPED)
+    agent.plant("capture.saved", "raise before the freeze")
+    await refusal(agent.client.send(client.capture("l1", "m1")))
+    assert stopped.status() == psutil.STATUS_STOPPED
+    await agent.client.send(client.capture("l1", "m2"))
+    if restarted:
+        await agent.kill()
+        await agent.start()
+    assert going.status() == psutil.STATUS_STOPPED
+    await agent.client.send(client.thaw("l1"))
+    await until(lambda: going.status() != psutil.STATUS_STOPPED)
+    assert stopped.status() == psutil.STATUS_STOPPED
+
+
+async def test_a_source_is_not_ended_before_its_capture_is_durable(agent: HostAgent) -> None:
+    await agent.client.send(client.ensure(request("l1")))
+    await agent.client.send(client.capture("l1", "m1"))
+    server = agent.pids("l1")["server"]
+    await agent.kill()
+    (folder,) = agent.data.glob("captures/*/m1")
+    unreadable = folder / "unreadable"
+    unreadable.symlink_to("nothing")
+    await agent.start()
+    for _ in range(2):
+        error = await refusal(agent.client.send(client.remove("l1")))
+        assert "cannot be written to the disk" in error.message
+        assert alive(server)
+    unreadable.unlink()
+    await agent.client.send(client.remove("l1"))
+    assert not alive(server)
+
+
 async def test_a_frozen_tree_ends_without_running_again(agent: HostAgent) -> None:
     await agent.client.send(client.ensure(request("l1")))
     ticker = await agent.ticker("l1")
