@@ -44,7 +44,8 @@ def plan(
     -------
     list of Record
         One for each variable, in the namespace's order; then one for each cell result
-        (``Out[n]``); then a refusal for each live thread and task of the person's.
+        (``Out[n]``); then a refusal for each live thread, task and hook of the person's, and
+        a record for each IPython extension.
     """
     return walk.survey(Session.find(shell, namespace), Limit(limit_s))
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from . import settings
 from .history import reopen_history
 from .loading import Loading
 
@@ -79,6 +80,7 @@ def pack_kernel(session: Any, modules: set[str]) -> dict[str, Any]:
         "submodules": _submodules(modules),
         "random": random.getstate(),
         "order": list(session.variables()),
+        "settings": settings.pack(session.shell),
     }
     legacy = sys.modules.get("numpy.random.mtrand")
     if legacy is not None:
@@ -176,7 +178,7 @@ def _unpack_path(path: list[str], before: list[str] | None) -> None:
 
 
 def unpack_after(load: Loading, parts: dict[str, Any], outputs: dict[int, Any]) -> None:
-    """Set the rest: history, random numbers, submodules."""
+    """Set the rest: submodules, random numbers, history, settings."""
     for name in parts["submodules"]:
         if name not in sys.modules:
             with contextlib.suppress(Exception):
@@ -193,6 +195,7 @@ def unpack_after(load: Loading, parts: dict[str, Any], outputs: dict[int, Any]) 
         torch.set_rng_state(state)
     if load.session.history is not None and "history" in parts:
         _unpack_history(load.session, parts["history"], outputs)
+    settings.unpack(load.session.shell, parts["settings"])
 
 
 def _unpack_history(session: Any, parts: dict[str, Any], outputs: dict[int, Any]) -> None:

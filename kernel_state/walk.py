@@ -13,7 +13,7 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-from . import live_types
+from . import hooks, live_types, settings
 from .capture_file import CaptureSink, NullSink
 from .kernel_parts import pack_kernel, pack_place
 from .limits import Limit, no_collection, run_deep
@@ -203,7 +203,7 @@ def _in_order(session: Session, found: dict[str, Record]) -> list[Record]:
 
 
 def _live_work(session: Session) -> list[Record]:
-    """Return a refusal for each thread and task that runs the person's code."""
+    """Return what becomes of the person's threads, tasks, hooks and settings."""
 
     def is_users(namespace: Any) -> bool:
         return namespace is session.namespace
@@ -232,7 +232,7 @@ def _live_work(session: Session) -> list[Record]:
                 "Await or cancel it before the move, and start it again after it.",
             )
         )
-    return records
+    return records + hooks.refusals(session) + settings.records(session.shell)
 
 
 def _used(session: Session, work: Any) -> str:

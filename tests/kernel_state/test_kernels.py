@@ -112,3 +112,43 @@ def test_all_four_work_in_cells_and_a_long_answer_comes_back_whole(kernels, tmp_
         kernel.remote("load_json('/nowhere')")
     assert kernel.value("a") == 1
     assert [r.name for r in kernel_state.read_records(tmp_path / "c")][:3] == ["ks", "text", "a"]
+
+
+def test_settings_come_over_and_hooks_of_cells_are_named(kernels, tmp_path):
+    source = kernels()
+    source.run("%load_ext autoreload\nimport logging, os, sys, textwrap, warnings, signal")
+    source.run("os.umask(0o027); sys.setrecursionlimit(4321)")
+    source.run("warnings.filterwarnings('ignore', 'about mine')")
+    source.run("logging.getLogger('mine').setLevel('DEBUG'); logging.root.setLevel(35)")
+    source.run("from IPython.core.magic import register_line_magic")
+    source.run("@register_line_magic\ndef shout(line): return line.upper()")
+    source.run("def hook(*_): pass\nget_ipython().events.register('post_run_cell', hook)")
+    source.run("signal.signal(signal.SIGUSR1, hook); textwrap.shorten = hook")
+    source.run("class K: pass\nhtml = get_ipython().display_formatter.formatters['text/html']")
+    source.run("html.for_type(K, hook); del html, signal, textwrap, register_line_magic")
+    records = {v["name"]: v["kind"] for v in source.remote("plan_json()")["variables"]}
+    named = {name: kind for name, kind in records.items() if name.startswith("(")}
+    assert named == {
+        "(textwrap.shorten)": "refused",
+        "(signal SIGUSR1)": "refused",
+        "(magic %shout)": "refused",
+        "(event post_run_cell)": "refused",
+        "(display of K)": "refused",
+        "(extension IPython.extensions.autoreload)": "rebuilt",
+    }
+    capture = str(tmp_path / "capture")
+    source.remote(f"save_json({capture!r})")
+    source.kill()
+    target = kernels()
+    target.remote(f"load_json({capture!r})")
+    settings = (
+        "[os.umask(0), sys.getrecursionlimit(), logging.getLogger('mine').level, "
+        "logging.root.level, "
+        "'IPython.extensions.autoreload' in get_ipython().extension_manager.loaded, "
+        "any('about mine' in str(f[1]) for f in warnings.filters)]"
+    )
+    assert target.value(settings) == [0o027, 4321, 10, 35, True, True]
+
+
+def test_a_fresh_kernel_has_nothing_to_tell(kernels):
+    assert kernels().remote("plan_json()")["variables"] == []
