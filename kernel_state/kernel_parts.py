@@ -74,14 +74,15 @@ def pack_place() -> dict[str, Any]:
     return parts
 
 
-def pack_kernel(session: Any, modules: set[str]) -> dict[str, Any]:
+def pack_kernel(session: Any, modules: set[str], recursion_limit: int) -> dict[str, Any]:
     """Return the rest of the kernel's own state, as plain values that always pickle."""
     parts: dict[str, Any] = {
         "submodules": _submodules(modules),
         "random": random.getstate(),
         "order": list(session.variables()),
-        "settings": settings.pack(session.shell),
     }
+    if session.shell is not None:
+        parts["settings"] = settings.pack(session.shell, recursion_limit)
     legacy = sys.modules.get("numpy.random.mtrand")
     if legacy is not None:
         parts["numpy-random"] = legacy._rand.get_state()
@@ -195,7 +196,8 @@ def unpack_after(load: Loading, parts: dict[str, Any], outputs: dict[int, Any]) 
         torch.set_rng_state(state)
     if load.session.history is not None and "history" in parts:
         _unpack_history(load.session, parts["history"], outputs)
-    settings.unpack(load.session.shell, parts["settings"])
+    if load.session.shell is not None and "settings" in parts:
+        settings.unpack(load.session.shell, parts["settings"])
 
 
 def _unpack_history(session: Any, parts: dict[str, Any], outputs: dict[int, Any]) -> None:

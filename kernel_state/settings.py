@@ -17,8 +17,14 @@ from .records import Record
 _EVERYWHERE = ("storemagic", "IPython.extensions.storemagic", "devcluster.widgets")
 
 
-def pack(shell: Any) -> dict[str, Any]:
-    """Return the settings as plain values."""
+def pack(shell: Any, recursion_limit: int) -> dict[str, Any]:
+    """Return the settings as plain values.
+
+    Parameters
+    ----------
+    recursion_limit
+        The person's: a save of deep structures runs under a higher one.
+    """
     umask = os.umask(0o077)  # there is no other way to read it
     os.umask(umask)
     loggers = logging.Logger.manager.loggerDict
@@ -29,7 +35,7 @@ def pack(shell: Any) -> dict[str, Any]:
     }
     return {
         "umask": umask,
-        "recursion": sys.getrecursionlimit(),
+        "recursion": recursion_limit,
         "levels": levels,
         "root-level": logging.root.level,
         "logging-disabled": logging.root.manager.disable,
@@ -78,15 +84,14 @@ def records(shell: Any) -> list[Record]:
 
 
 def unpack(shell: Any, parts: dict[str, Any]) -> None:
-    """Set everything as it was."""
+    """Set everything as it was in this process, which is the shell's."""
     os.umask(parts["umask"])
     sys.setrecursionlimit(max(parts["recursion"], sys.getrecursionlimit()))
-    if shell is not None:
-        names, before = shell.user_ns, dict(shell.user_ns)
-        for name in parts["extensions"]:
-            _load_extension(shell, name)
-        names.clear()  # what an extension put there came over as the person left it
-        names.update(before)
+    names, before = shell.user_ns, dict(shell.user_ns)
+    for name in parts["extensions"]:
+        _load_extension(shell, name)
+    names.clear()  # what an extension put there came over as the person left it
+    names.update(before)
     for name, level in parts["levels"].items():
         logging.getLogger(name).setLevel(level)
     logging.root.setLevel(parts["root-level"])

@@ -9,6 +9,7 @@ begins again without that variable.
 from __future__ import annotations
 
 import os
+import sys
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -114,6 +115,7 @@ def _attempt(
 ) -> tuple[dict[str, Record] | None, bool]:
     """Return the records if all went well, and whether the recursion was too deep."""
     in_hand: list[Item] = []
+    recursion_limit = sys.getrecursionlimit()
 
     def work() -> tuple[dict[str, Record] | None, bool]:
         pickler = StatePickler(sink, session)
@@ -131,7 +133,8 @@ def _attempt(
                 found[item.name] = record
                 return None, False
             records[item.name] = record
-        pickler.dump(pack_kernel(session, pickler.memory.get("modules", set())))
+        modules = pickler.memory.get("modules", set())
+        pickler.dump(pack_kernel(session, modules, recursion_limit))
         return records, False
 
     with limit.signals(), no_collection():

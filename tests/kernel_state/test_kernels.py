@@ -118,6 +118,7 @@ def test_settings_come_over_and_hooks_of_cells_are_named(kernels, tmp_path):
     source = kernels()
     source.run("%load_ext autoreload\nimport logging, os, sys, textwrap, warnings, signal")
     source.run("os.umask(0o027); sys.setrecursionlimit(4321)")
+    source.run("deep = []\nfor _ in range(20_000): deep = [deep]")  # saved under another limit
     source.run("warnings.filterwarnings('ignore', 'about mine')")
     source.run("logging.getLogger('mine').setLevel('DEBUG'); logging.root.setLevel(35)")
     source.run("from IPython.core.magic import register_line_magic")
