@@ -2,7 +2,7 @@
 import React, { useEffect, useState } from 'react';
 import type { ClusterModel } from './model';
 import type { IWorkspace } from './records';
-import { formatSeconds, IMoveView, IStepRow, moveView, planView } from './view';
+import { formatSeconds, IMoveView, IStepRow, moveView, planView, wentBack } from './view';
 
 const TICK_MS = 100;
 
@@ -63,7 +63,7 @@ export function MoveSection({ model, workspace }: IPart): React.ReactElement | n
           <span>{view.sentence}</span>
         </p>
       )}
-      {view.status === 'failed' && (
+      {wentBack(workspace) && (
         <p className="dc-Muted">The workspace is where it was. Nothing was lost.</p>
       )}
       <div className="dc-Actions">

@@ -204,6 +204,18 @@ export function isOpen(move: IMove | null): boolean {
   return move !== null && ['queued', 'running', 'asking'].includes(move.status);
 }
 
+/**
+ * Whether a move that failed left everything as it was before: the manager says so by the
+ * state, since a source that has ended meanwhile makes the workspace `failed`.
+ */
+export function wentBack(workspace: IWorkspace): boolean {
+  const move = workspace.move;
+  if (move?.status !== 'failed') {
+    return false;
+  }
+  return workspace.state === (move.kind === 'inflate' ? 'deflated' : 'running');
+}
+
 function row(group: IGroup, move: IMove, now: number): IStepRow {
   const reports = move.steps.filter(report => group.members.includes(report.step));
   const base = { key: group.key, label: group.label, hint: group.hint };

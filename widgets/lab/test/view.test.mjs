@@ -8,7 +8,8 @@ import {
   moveView,
   ordinal,
   planView,
-  printable
+  printable,
+  wentBack
 } from '../lib/view.js';
 
 const flavor = (name, title, gpus, model) => ({
@@ -214,4 +215,16 @@ test('amounts and times for people', () => {
     '0.0 s', '3.2 s', '59.9 s', '1:15 min', '1 h 1 min'
   ]);
   assert.deepEqual([512, 1536, 16 * 2 ** 30].map(formatBytes), ['512 B', '1.5 KiB', '16 GiB']);
+});
+
+test('nothing was lost is said only where the workspace is where it was', () => {
+  const said = (state, status, kind = 'switch') =>
+    wentBack(workspace({ state, move: move({ status, kind }) }));
+  assert.equal(said('running', 'failed'), true);
+  assert.equal(said('running', 'failed', 'deflate'), true);
+  assert.equal(said('deflated', 'failed', 'inflate'), true);
+  assert.equal(said('failed', 'failed'), false);
+  assert.equal(said('switching', 'failed'), false);
+  assert.equal(said('running', 'cancelled'), false);
+  assert.equal(wentBack(workspace({ state: 'running', move: null })), false);
 });
