@@ -140,18 +140,17 @@ class Wishes:
         """Ask to bring a deflated workspace back; return the id of the move."""
         with self._store.transaction() as tx:
             row = tx.workspace(workspace)
-            flavor = find_flavor(self._flavors, request.flavor or row.flavor or "")
             pending = tx.open_moves(workspace)
             coming = [m for m in pending if m.kind == MoveKind.inflate]
+            deflated = row.state in (State.deflated, State.deflating)
+            if not coming and (not deflated or any(m.kind == MoveKind.stop for m in pending)):
+                raise Conflict(f"{row.id} is {row.state}; only a deflated workspace is inflated.")
+            flavor = find_flavor(self._flavors, request.flavor or row.flavor or "")
             if coming and coming[-1].status == "queued":
                 coming[-1].flavor = flavor.name
                 move_id = coming[-1].id
             elif coming:
                 move_id = coming[-1].id
-            elif row.state not in (State.deflated, State.deflating) or any(
-                m.kind == MoveKind.stop for m in pending
-            ):
-                raise Conflict(f"{row.id} is {row.state}; only a deflated workspace is inflated.")
             else:
                 self._refuse_impossible(tx, flavor)
                 row.wish = Wish.running

@@ -114,6 +114,13 @@ async def test_deflate_during_a_switch_comes_after_it(rig: Rig) -> None:
     rig.check_whole()
 
 
+async def test_inflate_of_what_never_ran_names_its_state(rig: Rig) -> None:
+    with rig.store.transaction() as tx:
+        tx.create("alice/default")
+    with pytest.raises(Conflict, match="is created; only a deflated workspace is inflated"):
+        rig.inflate()
+
+
 @pytest.mark.parametrize("step", ["prepare", "check", "park", "capture", "send", "restore"])
 async def test_b10_cancel_at_each_step(rig: Rig, step: str) -> None:
     await rig.running()
