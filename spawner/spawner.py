@@ -129,6 +129,8 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
         super().__init__(**kwargs)
         self._flavor = ""
         self._starting = False
+        #: A start has not come about, and the workspace was, or may have been, there before.
+        self._spare = False
         #: The token of a server that may still run, though the hub has forgotten it.
         self._held_token = ""
         self._view: WorkspaceView | None = None
@@ -139,6 +141,7 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
     async def start(self) -> str:
         """Have the workspace running, and return the Net Switch's address."""
         self._starting, self._view = True, None
+        self._spare = True  # until the manager says that there is nothing to lose
         try:
             send, name = self._manager(), self._workspace()
             before = await self._before(send, name)
@@ -146,21 +149,30 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
             request = StartRequest(flavor=flavor, launch=self._launch())
             view = await send(client.start(name, request))
             await self._follow(send, name, before, view)
+            address = self._address()
         except DevClusterError as error:
             raise _refusal(error) from error
         finally:
             self._starting = False
             self._tell(None)
-        return self._address()
+        self._spare = False
+        return address
 
     async def stop(self, now: bool = False) -> None:
         """Have the workspace stopped: its kernels end, its home stays.
+
+        The hub also calls this after each start that failed. A workspace that was there
+        before that start, deflated above all, is then left as it is: nobody asked to end it.
 
         Raises
         ------
         devcluster.core.errors.DevClusterError
             If the manager could not be told, or it did not stop in ``stop_timeout``.
         """
+        if self._spare:
+            self._spare = False
+            self.log.info("%s is left as it was before the start that failed", self._log_name)
+            return
         send, name = self._manager(), self._workspace()
         try:
             async with asyncio.timeout(self.stop_timeout):
@@ -308,8 +320,9 @@ class DevClusterSpawner(Spawner):  # type: ignore[misc]
         try:
             view = await send(client.workspace(name))
         except NotFound:
+            self._spare = False
             return None
-        runs = view.state not in story.EXITED and view.state is not State.stopping
+        self._spare = runs = view.state not in story.EXITED and view.state is not State.stopping
         if runs and self._held_token:
             self.log.info("%s is %s already: taking it up", name, view.state)
             self.api_token = self._held_token

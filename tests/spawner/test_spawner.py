@@ -72,6 +72,25 @@ async def test_a_start_that_somebody_stops_ends(make: Make, stub: StubManager) -
         await make().start()
 
 
+@pytest.mark.parametrize("state", [State.deflated, State.inflating, State.running])
+async def test_the_stop_after_a_failed_start_spares_what_was_there_before(
+    make: Make, stub: StubManager, state: State
+) -> None:
+    def refuse(_path: str, _body: Any) -> None:
+        raise Forbidden("There is no quota.")
+
+    stub.set(state=state)
+    stub.on["POST", "start"] = refuse
+    spawner = make()
+    with pytest.raises(SpawnException, match="no quota"):
+        await spawner.start()
+    await spawner.stop()  # by the hub
+    assert not stub.calls("POST", "/stop")
+    stub.on["POST", "stop"] = lambda _path, _body: stub.set(state=State.stopped)
+    await spawner.stop()  # by a person
+    assert stub.calls("POST", "/stop")
+
+
 async def test_a_failure_of_yesterday_does_not_end_the_start_of_today(
     make: Make, stub: StubManager
 ) -> None:
