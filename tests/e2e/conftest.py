@@ -13,9 +13,12 @@ expect.set_options(timeout=30_000)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Give the browser; a machine without one skips, but never in CI."""
+    """Give the browser; a machine without one skips, but never in CI.
+
+    It lives no longer than its module: no asyncio test can run in a process meanwhile.
+    """
     if CHROMIUM is None:
         if os.environ.get("CI"):
             pytest.fail("CI has no Chromium; .ci/run installs it from Debian's packages")

@@ -8,8 +8,8 @@ import contextlib
 import pytest
 from devcluster.core.errors import Conflict, DevClusterError
 
-from tests.scenarios.test_switch_faults import at_work, check_whole, other
 from tests.support.person import Notebook, Person
+from tests.support.work import at_work, check_whole, other
 from tests.support.world import World
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]

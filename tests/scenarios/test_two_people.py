@@ -7,8 +7,8 @@ import pytest
 from devcluster.core.errors import DevClusterError
 from devcluster.hub_ext import client as manager
 
-from tests.scenarios.test_switch_faults import at_work, check_whole
 from tests.support.person import Person
+from tests.support.work import at_work, check_whole
 from tests.support.world import World
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
