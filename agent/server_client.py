@@ -15,8 +15,8 @@ from devcluster.core.records import (
     RestoreReport,
     WarmRequest,
 )
-from pydantic import ConfigDict
 from devcluster.core.trust import trust
+from pydantic import ConfigDict
 
 T = TypeVar("T")
 
