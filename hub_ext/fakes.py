@@ -49,6 +49,8 @@ class FakeHost:
     ----------
     faults
         What the next call of a name raises: ``(before the act?, error)``.
+    hangs
+        Calls that never come back, though the agent answers others.
     down
         The agent does not answer; its processes go on.
     """
@@ -59,6 +61,7 @@ class FakeHost:
         self.homes: dict[str, dict[str, Any]] = {}
         self.captures: dict[tuple[str, str], dict[str, Any]] = {}
         self.faults: dict[str, list[tuple[bool, BaseException]]] = {}
+        self.hangs: set[str] = set()
         self.calls: list[str] = []
         self.down = False
         self.trouble = ""
@@ -146,6 +149,8 @@ class FakeAgent:
             self._host.calls.append(name)
         if self._host.down:
             raise Unavailable(f"The agent on {self._host.name} does not answer.")
+        if before and name in self._host.hangs:
+            await asyncio.Event().wait()
         planted = self._host.faults.get(name, [])
         if planted and planted[0][0] is before:
             raise planted.pop(0)[1]

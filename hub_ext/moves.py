@@ -25,6 +25,10 @@ FIRST_PAUSE_S = 0.3
 #: How often a cell may slip in between check and capture before the move is given up.
 ROUNDS = 20
 
+#: Steps that end early when the move is cancelled: they work on the target alone, which
+#: may be slow, or hang, while the source is frozen and the browser waits.
+CUTTABLE = frozenset({Step.prepare, Step.send, Step.restore})
+
 #: The resting state that each kind of move ends in.
 ENDS: dict[MoveKind, State] = {
     MoveKind.start: State.running,
@@ -40,7 +44,7 @@ class Moves:
 
     def __init__(self, parts: Parts, tidying: Tidying, woken: Woken[Any]) -> None:
         self._parts = parts
-        self._steps = Steps(parts, tidying, woken)
+        self._steps, self._woken = Steps(parts, tidying, woken), woken
         self._undoing = Undoing(parts, tidying)
         self._tries: dict[tuple[str, str], int] = {}
 
@@ -103,13 +107,31 @@ class Moves:
         limit = self._parts.settings.step_deadlines.get(step)
         if step is Step.release and kind is MoveKind.stop:
             limit = None  # a stop is over only when its host says so
-        over = await asyncio.wait_for(self._steps.acts[step](scene), limit)
+        over = await asyncio.wait_for(self._act(scene, step), limit)
         if not over:
             return 0
         self._parts.reach(f"manager.{step}.acted")
         self._done(scene, step)
         self._tries.pop((scene.move.id, step), None)
         return 0
+
+    async def _act(self, scene: Scene, step: Step) -> bool:
+        """Take a step; False if it is not over, or was called off where that loses nothing."""
+        act = asyncio.ensure_future(self._steps.acts[step](scene))
+        try:
+            while step in CUTTABLE and not act.done():
+                await self._woken(scene.row.id, asyncio.wait({act}))
+                if not act.done() and self._is_called_off(scene):
+                    return False
+            return await act
+        finally:
+            act.cancel()
+            await asyncio.gather(act, return_exceptions=True)
+
+    def _is_called_off(self, scene: Scene) -> bool:
+        with self._parts.store.transaction() as tx:
+            move = tx.move(scene.move.id)
+            return move is None or move.undo is not None
 
     def _done(self, scene: Scene, step: Step, note: str = "") -> None:
         now = self._parts.clock()

@@ -206,6 +206,27 @@ async def test_waiting_for_a_cell_can_be_cancelled(rig: Rig) -> None:
     rig.check_whole()
 
 
+@pytest.mark.parametrize(
+    ("step", "call"), [("prepare", "ensure"), ("send", "fetch"), ("restore", "restore")]
+)
+async def test_b10_cancel_while_the_target_hangs(rig: Rig, step: str, call: str) -> None:
+    await rig.running()
+    rig.reached.clear()
+    target = rig.world.hosts["a100-1"]
+    rig.switch()
+    if call == "fetch":  # the pre-copy of the home goes well
+        await until_step(rig, "check")
+    target.hangs.add(call)
+    await until_step(rig, step)
+    while target.calls[-1:] != [call]:
+        await asyncio.sleep(0)
+    rig.wishes.cancel("alice/default", "alice")
+    await rig.settle(5)
+    assert (move(rig).status, move(rig).reason) == ("cancelled", "Cancelled by alice.")
+    target.hangs.clear()
+    rig.check_whole()
+
+
 @pytest.mark.parametrize("obeys", [True, False])
 async def test_interrupting_a_cell(rig: Rig, obeys: bool) -> None:
     await rig.running()
