@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import array
+import math
 import sys
 from typing import Any
 
 from . import torch_types
+from .capture_file import CaptureMemory
 from .loading import current
 from .pickler import LARGE, StatePickler, for_library, reducer
 from .records import Refused
@@ -78,7 +80,7 @@ def reduce_memory(pickler: StatePickler, of: Any) -> Any:
         offset = _address(of) - _address(owner)
         arguments = (owner, offset, of.shape, of.strides, of.dtype, bool(of.flags.writeable))
         return _view, arguments
-    if of.base is not None and of.size:
+    if of.base is not None and of.size and not isinstance(_exporter(of), CaptureMemory):
         pickler.note(f"An array is a copy now, and no more a view of a {type(of.base).__name__}.")
     return _reduce_owner(pickler, of)
 
@@ -87,10 +89,8 @@ def _owner(of: Any) -> Any:
     """Return what owns the memory of a view, if views of it can be made again."""
     import numpy as np
 
-    owner = of.base
-    while isinstance(owner, memoryview):
-        owner = owner.obj
-    if owner is None or of.size == 0:
+    owner = _exporter(of)
+    if owner is None or of.size == 0 or isinstance(owner, CaptureMemory):
         return None
     if isinstance(owner, _EXPORTERS):
         return owner if len(owner) else None
@@ -104,6 +104,13 @@ def _owner(of: Any) -> Any:
         if flags.c_contiguous or flags.f_contiguous:
             return None if owner.dtype.hasobject or owner.dtype.char == "T" else owner
     return None
+
+
+def _exporter(of: Any) -> Any:
+    owner = of.base
+    while isinstance(owner, memoryview):
+        owner = owner.obj
+    return owner
 
 
 def _is_host_tensor(owner: Any) -> bool:
@@ -181,17 +188,29 @@ def _array(
 ) -> Any:
     import numpy as np
 
-    array = np.empty(shape, dtype, order)
     if isinstance(content, bytes):
+        array = np.empty(shape, dtype, order)
         if content:
             _bytes_of(array)[:] = np.frombuffer(content, np.uint8)
     else:
-        current().buffers.read_into(memoryview(_bytes_of(array)))
+        array = _large_array(dtype, shape, order)
     if back is not None:
         array = array.transpose(back)
     if not writeable:
         # Views of it that may be written to are made before.
         current().finally_do.append(lambda: array.setflags(write=False))
+    return array
+
+
+def _large_array(dtype: Any, shape: tuple[int, ...], order: Any) -> Any:
+    import numpy as np
+
+    buffers = current().buffers
+    memory = buffers.mapped(math.prod(shape) * dtype.itemsize)
+    if memory is not None:
+        return np.ndarray(shape, dtype, memory, order=order)
+    array = np.empty(shape, dtype, order)
+    buffers.read_into(memoryview(_bytes_of(array)))
     return array
 
 

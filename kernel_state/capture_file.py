@@ -1,14 +1,19 @@
 """The file of a capture: a header that anyone can read, a pickle, and large buffers.
 
 ========== ============================================================================
-8 bytes    ``DEVCLKS1``: the magic, and the version of the format
+8 bytes    ``DEVCLKS2``: the magic, and the version of the format
 8 + 8      length of the header and of the pickle, little-endian
 32 bytes   BLAKE2b of the lengths, the header and the pickle
 header     JSON, UTF-8: ``variables`` (records), ``buffers`` (their lengths in bytes),
            ``apart`` (see below), ``python`` and ``total`` (length of the whole file)
 pickle     protocol 5, one pickle a variable, one memo for all
-buffers    one after the other, in the order in which the pickle asks for them
+buffers    one after the other, in the order in which the pickle asks for them; one of
+           :data:`MAPPED` bytes or more begins at a multiple of :data:`PAGE`
 ========== ============================================================================
+
+So a large buffer need not be read: an array is laid over the file's pages, which are
+copied one by one when they are written to (``mmap(2)``, ``MAP_PRIVATE``). The file may be
+unlinked meanwhile, but never changed.
 
 Large ``bytes`` of the pickle itself stand among the buffers too, so that they are never
 copied in memory; ``apart`` lists where in the pickle: pairs of offset and number.
@@ -22,6 +27,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import platform
 import stat
@@ -33,7 +39,7 @@ from typing import Any, BinaryIO
 from .pickler import LARGE
 from .records import CaptureError, Record
 
-MAGIC = b"DEVCLKS1"
+MAGIC = b"DEVCLKS2"
 _LENGTHS = struct.Struct("<QQ")
 _DIGEST_BYTES = 32
 _PRELUDE_BYTES = len(MAGIC) + _LENGTHS.size + _DIGEST_BYTES
@@ -41,8 +47,21 @@ _PRELUDE_BYTES = len(MAGIC) + _LENGTHS.size + _DIGEST_BYTES
 _APART = 1 << 20
 #: What a header may take at most; a larger one is no capture of ours.
 _HEADER_LIMIT = 1 << 28
+#: A buffer of this size is mapped where the capture is a file.
+MAPPED = 8 << 20
+PAGE = mmap.PAGESIZE
+#: Each mapping costs a file descriptor, of which a process has some 1,000.
+_MAPPINGS = 128
 #: IOV_MAX of Linux.
 _VECTORS = 1024
+
+
+class CaptureMemory(mmap.mmap):
+    """A buffer's pages of a capture's file: memory of this process alone."""
+
+
+def _padding(offset: int, size: int) -> int:
+    return -offset % PAGE if size >= MAPPED else 0
 
 
 class NullSink:
@@ -132,7 +151,12 @@ class CaptureSink(NullSink):
         header = memoryview(json.dumps(content).encode())
         lengths = _LENGTHS.pack(len(header), len(pickle))
         prelude = MAGIC + lengths + _digest(lengths, header, pickle)
-        parts = [memoryview(prelude), header, pickle, *self._memory]
+        parts = [memoryview(prelude), header, pickle]
+        offset = sum(len(part) for part in parts)
+        for memory in self._memory:
+            padding = _padding(offset, len(memory))
+            parts += [memoryview(bytes(padding)), memory]
+            offset += padding + len(memory)
         return [part for part in parts if len(part)]
 
 
@@ -188,8 +212,11 @@ class CaptureReader:
         if _digest(lengths, header, self._pickle) != prelude[-_DIGEST_BYTES:]:
             raise CaptureError("The capture is damaged: its digest does not fit its content.")
         self._parse(header)
-        self._expect_file_of(_PRELUDE_BYTES + header_length + pickle_length + sum(self._sizes))
-        self._at = self._next = 0
+        self._at = self._next = self._mappings = 0
+        self._offset = end = _PRELUDE_BYTES + header_length + pickle_length
+        for size in self._sizes:
+            end += _padding(end, size) + size
+        self._expect_file_of(end)
 
     def _parse(self, header: bytes) -> None:
         try:
@@ -234,15 +261,44 @@ class CaptureReader:
     def read_into(self, memory: Any) -> None:
         """Fill writable memory with the next buffer."""
         view = memoryview(memory).cast("B")
-        if self.next_size() != len(view):
-            raise CaptureError("The capture is damaged: a buffer has another size than its object.")
-        self._next += 1
+        self._come_to(len(view))
+        self._offset += len(view)
         while len(view):
             # A kernel call moves at most 2 GiB.
             got = self._stream.readinto(view[: 1 << 30])  # type: ignore[attr-defined]
             if not got:
                 raise CaptureError("The capture is cut: it ends too early.")
             view = view[got:]
+
+    def mapped(self, size: int) -> memoryview | None:
+        """Return the next buffer as writable memory over the file; None if it must be read."""
+        if size < MAPPED or self._mappings == _MAPPINGS or not self._begins_a_file():
+            return None
+        self._come_to(size)
+        position = self._stream.tell()
+        self._mappings += 1
+        self._offset += size
+        self._stream.seek(size, os.SEEK_CUR)
+        return memoryview(
+            CaptureMemory(self._stream.fileno(), size, access=mmap.ACCESS_COPY, offset=position)
+        )
+
+    def _come_to(self, size: int) -> None:
+        """Go to the next buffer, which must be of this size."""
+        if self.next_size() != size:
+            raise CaptureError("The capture is damaged: a buffer has another size than its object.")
+        self._next += 1
+        padding = _padding(self._offset, size)
+        self._read(padding)
+        self._offset += padding
+
+    def _begins_a_file(self) -> bool:
+        """Tell whether positions in the capture are positions in a file."""
+        try:
+            regular = stat.S_ISREG(os.fstat(self._stream.fileno()).st_mode)
+            return regular and self._stream.tell() == self._offset
+        except (AttributeError, OSError):
+            return False
 
     def __iter__(self) -> CaptureReader:
         return self

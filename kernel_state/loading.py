@@ -16,6 +16,9 @@ class Buffers(Protocol):
     def next_size(self) -> int:
         """Return the size of the next buffer."""
 
+    def mapped(self, size: int) -> memoryview | None:
+        """Return the next buffer without reading it, if that can be done."""
+
     def read_into(self, memory: Any) -> None:
         """Fill writable memory with the next buffer; sizes must agree."""
 
