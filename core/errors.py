@@ -92,11 +92,22 @@ class StepFailed(DevClusterError):
     code, status = "step-failed", 502
 
 
-def _all_kinds(root: type[DevClusterError]) -> dict[str, type[DevClusterError]]:
-    kinds = {root.code: root}
-    for child in root.__subclasses__():
-        kinds.update(_all_kinds(child))
-    return kinds
+#: The kinds that travel over HTTP: those of this module, which a message alone makes.
+_KINDS: dict[str, type[DevClusterError]] = {
+    kind.code: kind
+    for kind in (
+        DevClusterError,
+        BadRequest,
+        Forbidden,
+        NotFound,
+        Conflict,
+        Busy,
+        Stale,
+        NoSpace,
+        Unavailable,
+        StepFailed,
+    )
+}
 
 
 def from_json(status: int, body: object) -> DevClusterError:
@@ -107,7 +118,7 @@ def from_json(status: int, body: object) -> DevClusterError:
     "cannot tell" never turns into "not there".
     """
     if isinstance(body, dict) and isinstance(body.get("message"), str):
-        kind = _all_kinds(DevClusterError).get(str(body.get("error")))
+        kind = _KINDS.get(str(body.get("error")))
         details = body.get("details")
         if kind is not None:
             return kind(body["message"], **(details if isinstance(details, dict) else {}))

@@ -22,7 +22,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     cluster = Cluster(tmp_path_factory.mktemp("cluster"), faults=faults)
     cluster.start()
     try:
-        cluster.wait_ready()
+        cluster.wait_ready(120)
         yield World(cluster, faults)
     finally:
         cluster.stop()

@@ -8,7 +8,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from importlib.metadata import entry_points, version
+from importlib.metadata import distribution, version
 from pathlib import Path
 
 import pytest
@@ -91,7 +91,7 @@ def test_the_version_is_the_changelogs_newest() -> None:
 
 
 def test_every_entry_point_loads() -> None:
-    ours = [point for point in entry_points() if point.dist and point.dist.name == "devcluster"]
+    ours = distribution("devcluster").entry_points
     groups = {"console_scripts", "jupyterhub.spawners"}
     assert {point.group for point in ours} >= groups
     for point in ours:

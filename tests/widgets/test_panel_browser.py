@@ -152,7 +152,7 @@ def test_a_question_can_be_answered_in_the_panel_after_its_dialog_was_dismissed(
 ) -> None:
     busy(stub)
     expect(page.locator(".jp-Dialog")).to_contain_text("train.ipynb")
-    page.keyboard.press("Escape")
+    page.locator(".jp-Dialog-button").first.press("Escape")  # the dialog has the focus
     expect(page.locator(".jp-Dialog")).to_have_count(0)
     assert stub.calls("POST", "answer") == []
 

@@ -79,7 +79,7 @@ def test_a_lost_connection_of_a_deflated_workspace_is_told_calmly(
     expect(notice).to_have_count(0)
     page.evaluate("jupyterapp.serviceManager._connectionFailure.emit(new Error('gone'))")
     expect(page.locator(".jp-Dialog")).to_contain_text("could not be established")
-    page.keyboard.press("Escape")
+    page.locator(".jp-Dialog-button").first.press("Escape")  # the dialog has the focus
     expect(page.locator(".jp-Dialog")).to_have_count(0)
 
 
@@ -156,7 +156,7 @@ def test_the_magics_widget_follows_the_move_without_its_kernel(
     stub.on["POST", "answer"] = lambda _path, _body: switching(stub) or asked("running")
     asking(stub)
     expect(page.locator(".jp-Dialog")).to_contain_text("an open generator")  # the panel's
-    page.keyboard.press("Escape")
+    page.locator(".jp-Dialog-button").first.press("Escape")  # the dialog has the focus
     expect(page.locator(".jp-Dialog")).to_have_count(0)
     expect(widget).to_contain_text("log: the file 'train.log' is open for writing.")
     person.shot("magic-question")
