@@ -19,6 +19,7 @@ from devcluster.core.records import (
     InflateRequest,
     Launch,
     LeasePhase,
+    MoveView,
     StartRequest,
     SwitchRequest,
     WorkspaceView,
@@ -278,3 +279,18 @@ class Rig:
             for key, lease in host.leases.items()
             if lease.phase is LeasePhase.frozen
         ]
+
+
+def move(rig: Rig, user: str = "alice") -> MoveView:
+    found = rig.view(user).move
+    assert found is not None
+    return found
+
+
+async def until_step(rig: Rig, step: str) -> None:
+    """Let things happen until a step is recorded."""
+    for _ in range(500):
+        if f"manager.{step}.recorded" in rig.reached:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"{step} was not reached: {rig.reached}")

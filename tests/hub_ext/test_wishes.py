@@ -8,29 +8,14 @@ from pathlib import Path
 import pytest
 from devcluster.core.errors import BadRequest, Busy, Conflict, StepFailed
 from devcluster.core.lifecycle import State
-from devcluster.core.records import AnswerRequest, LeasePhase, MoveView, RouteMode
+from devcluster.core.records import AnswerRequest, LeasePhase, RouteMode
 from devcluster.hub_ext.fakes import FakeHost
 
-from tests.hub_ext.rig import Rig, gpus
-
-
-def move(rig: Rig, user: str = "alice") -> MoveView:
-    found = rig.view(user).move
-    assert found is not None
-    return found
+from tests.hub_ext.rig import Rig, gpus, move, until_step
 
 
 def answer(rig: Rig, choice: str) -> None:
     rig.wishes.answer("alice/default", AnswerRequest(move=move(rig).id, choice=choice), "alice")
-
-
-async def until_step(rig: Rig, step: str) -> None:
-    """Let things happen until a step is recorded."""
-    for _ in range(500):
-        if f"manager.{step}.recorded" in rig.reached:
-            return
-        await asyncio.sleep(0)
-    raise AssertionError(f"{step} was not reached: {rig.reached}")
 
 
 # --- wishes that meet -------------------------------------------------------------------

@@ -65,6 +65,8 @@ class Lab:
         self.page.wait_for_selector("#jp-main-dock-panel", timeout=2 * _SLOW_MS)
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
         self.page.evaluate("window.devclusterTestMark = 'never reloaded'")
+        # JupyterLab asks a new person whether to tell news, on top of what is to be seen.
+        self.page.add_style_tag(content=".Toastify { display: none; }")
 
     @property
     def was_reloaded(self) -> bool:
