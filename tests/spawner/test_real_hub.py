@@ -24,7 +24,9 @@ class HubOnly(Cluster):
     """Hub and proxy alone; the hub's manager service is a process that waits."""
 
     def environment(self, part: str) -> dict[str, str]:
-        idle = f"{sys.executable} -c 'import signal; signal.pause()'"
+        # Stands for the manager; PR_SET_PDEATHSIG (1) ends it with a hub that is killed.
+        code = "import ctypes, signal; ctypes.CDLL(None).prctl(1, 9); signal.pause()"
+        idle = f"{sys.executable} -c '{code}'"
         extra = {"DEVCLUSTER_MANAGER_KEEPER": idle} if part == "hub" else {}
         return super().environment(part) | extra
 
