@@ -15,17 +15,10 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Give the running cluster, with a folder to plant faults in."""
-    from demo.cluster import Cluster
-    from tests.support.world import World
+    from tests.support.world import running_world
 
-    faults = tmp_path_factory.mktemp("faults")
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), faults=faults)
-    cluster.start()
-    try:
-        cluster.wait_ready(120)
-        yield World(cluster, faults)
-    finally:
-        cluster.stop()
+    with running_world(tmp_path_factory.mktemp) as one:
+        yield one
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from demo.cluster import Cluster
-from tests.support.world import World
+from tests.support.world import World, running_world
 
 expect.set_options(timeout=30_000)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -19,14 +18,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Give a cluster that nobody has used: the story counts notebooks and free hosts."""
-    faults = tmp_path_factory.mktemp("faults")
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), faults=faults)
-    cluster.start()
-    try:
-        cluster.wait_ready(120)
-        yield World(cluster, faults)
-    finally:
-        cluster.stop()
+    with running_world(tmp_path_factory.mktemp) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")

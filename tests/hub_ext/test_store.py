@@ -31,6 +31,8 @@ def postgresql() -> Iterator[str]:
     """Start a PostgreSQL server of our own."""
     found = sorted(glob("/usr/lib/postgresql/*/bin"))
     if not found:
+        if os.environ.get("CI"):
+            pytest.fail("CI has no PostgreSQL; .ci/run installs it from Debian's packages")
         pytest.skip("no PostgreSQL server is installed (/usr/lib/postgresql/*/bin)")
     binaries = found[-1]
     folder = Path(tempfile.mkdtemp(prefix="devcluster-pg-"))

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
 from demo.cluster import Cluster
+
+
+@contextmanager
+def running_world(make_folder: Callable[[str], Path]) -> Iterator[World]:
+    """Run a cluster of its own folder, with another one for faults."""
+    faults = make_folder("faults")
+    cluster = Cluster(make_folder("cluster"), faults=faults)
+    cluster.start()
+    try:
+        cluster.wait_ready(120)
+        yield World(cluster, faults)
+    finally:
+        cluster.stop()
 
 
 class World:
