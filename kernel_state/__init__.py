@@ -32,9 +32,9 @@ your own. :func:`read_records` reads a capture's list of variables without unpic
 
 from .api import load, plan, save
 from .capture_file import read_records
-from .history import reopen_history
-from .imports import modules, warm
-from .kernel_parts import record_baseline
+from .parts.history import reopen_history
+from .parts.imports import modules, warm
+from .parts.kernel import record_baseline
 from .pickler import register
 from .records import CaptureError, Record
 

@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from . import array_types, code_types, kernel_parts, live_types, pandas_types, torch_types, walk
+from . import types, walk
 from .capture_file import CaptureReader
 from .limits import Limit, no_collection
 from .loading import Loading, loading
+from .parts import kernel
 from .records import CaptureError, Record
 from .session import Session
 
 Place = str | os.PathLike[str] | BinaryIO
 
 #: Reducers install themselves when their module is imported.
-_REDUCERS = (array_types, code_types, live_types, pandas_types, torch_types)
+_REDUCERS = types.ALL
 #: How long one variable may take, in seconds.
 LIMIT_S = 20.0
 
@@ -159,10 +160,10 @@ def _fill(reader: CaptureReader, load: Loading) -> None:
         with _named_errors(["the session"]):
             unpickler.load()  # the landmarks
             place = unpickler.load()
-        stack.enter_context(kernel_parts.unpacked_place(place))
+        stack.enter_context(kernel.unpacked_place(place))
         outputs, parts = _unpickle(unpickler, load)
         _order(load.session, parts["order"])
-        kernel_parts.unpack_after(load, parts, outputs)
+        kernel.unpack_after(load, parts, outputs)
 
 
 def _unpickle(unpickler: pickle.Unpickler, load: Loading) -> tuple[dict[int, Any], dict[str, Any]]:

@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import api, imports
+from . import api
+from .parts import imports
 from .records import Record
 
 

@@ -14,13 +14,14 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-from . import hooks, live_types, settings
 from .capture_file import CaptureSink, NullSink
-from .kernel_parts import pack_kernel, pack_place
 from .limits import Limit, no_collection, run_deep
+from .parts import hooks, settings
+from .parts.kernel import pack_kernel, pack_place
 from .pickler import StatePickler
 from .records import Record, Refused, TimeLimit
 from .session import Session
+from .types import live
 
 _TEACH = (
     "Delete it before the move, or teach how to carry it: "
@@ -212,7 +213,7 @@ def _live_work(session: Session) -> list[Record]:
         return namespace is session.namespace
 
     records = []
-    for thread, work in live_types.user_threads(is_users):
+    for thread, work in live.user_threads(is_users):
         used = _used(session, work)
         records.append(
             Record(
@@ -224,7 +225,7 @@ def _live_work(session: Session) -> list[Record]:
                 "Let it end before the move, and start it again after it.",
             )
         )
-    for task in live_types.user_tasks(is_users):
+    for task in live.user_tasks(is_users):
         name = getattr(task.get_coro(), "__qualname__", "your code")
         records.append(
             Record(

@@ -25,9 +25,9 @@ class Kernel:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
 
-    def run(self, code: str, timeout: float = 60) -> None:
+    def run(self, code: str, timeout: float = 60, store_history: bool = True) -> None:
         """Run a cell; raise if it fails."""
-        reply = self.client.execute(code, reply=True, timeout=timeout, store_history=True)
+        reply = self.client.execute(code, reply=True, timeout=timeout, store_history=store_history)
         if reply["content"]["status"] != "ok":
             raise AssertionError("\n".join(reply["content"].get("traceback", ["aborted"])))
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from devcluster.kernel_state.torch_types import place_for
+from devcluster.kernel_state.types.torch import place_for
 from sessions import moved, plan_of, session
 
 

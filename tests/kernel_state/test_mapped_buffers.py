@@ -9,8 +9,8 @@ from typing import Any
 import devcluster.kernel_state as kernel_state
 import numpy as np
 import pytest
-from devcluster.kernel_state.array_types import _exporter
 from devcluster.kernel_state.capture_file import MAPPED, CaptureMemory
+from devcluster.kernel_state.types.arrays import _exporter
 
 
 def large(seed: int) -> Any:

@@ -9,8 +9,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from .records import Record
-from .session import Session
+from ..records import Record
+from ..session import Session
 
 _AGAIN = "Run the cell that sets it up again after the move."
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .loading import current
-from .pickler import LARGE, StatePickler, for_library, reducer
-from .records import Refused
+from ..loading import current
+from ..pickler import LARGE, StatePickler, for_library, reducer
+from ..records import Refused
 
 
 def _torch() -> Any:

@@ -11,7 +11,7 @@ import sys
 import warnings
 from typing import Any
 
-from .records import Record
+from ..records import Record
 
 #: Extensions that bring no state of the person's: IPython's own, and ours.
 _EVERYWHERE = ("storemagic", "IPython.extensions.storemagic", "devcluster.widgets")

@@ -7,11 +7,11 @@ import math
 import sys
 from typing import Any
 
-from . import torch_types
-from .capture_file import CaptureMemory
-from .loading import current
-from .pickler import LARGE, StatePickler, for_library, reducer
-from .records import Refused
+from ..capture_file import CaptureMemory
+from ..loading import current
+from ..pickler import LARGE, StatePickler, for_library, reducer
+from ..records import Refused
+from . import torch
 
 #: Objects other than arrays whose memory an array can be a view of, and that can be carried.
 _EXPORTERS = (bytes, bytearray, array.array)
@@ -141,7 +141,7 @@ def _bytes_of(owner: Any) -> Any:
     import numpy as np
 
     if _is_host_tensor(owner):
-        return torch_types.host_memory(owner.untyped_storage())
+        return torch.host_memory(owner.untyped_storage())
     if not isinstance(owner, np.ndarray):
         return np.frombuffer(owner, np.uint8)
     plain = owner.view(np.ndarray)

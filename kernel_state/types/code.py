@@ -17,10 +17,10 @@ from typing import Any
 
 from cloudpickle import cloudpickle as cp
 
-from .imports import is_installed
-from .loading import current
-from .pickler import StatePickler, reducer
-from .records import Refused
+from ..loading import current
+from ..parts.imports import is_installed
+from ..pickler import StatePickler, reducer
+from ..records import Refused
 
 
 def is_importable(module: Any) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .pickler import StatePickler, for_library, reducer
+from ..pickler import StatePickler, for_library, reducer
 
 
 @for_library("pandas")

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from ..loading import Loading
 from . import settings
 from .history import reopen_history
-from .loading import Loading
 
 #: Environment variables that belong to a host or a server, not to the person.
 _HOSTS_OWN = (

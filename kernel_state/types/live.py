@@ -23,8 +23,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, cast
 
-from .pickler import StatePickler, for_library, reducer, refuse
-from .records import Refused
+from ..pickler import StatePickler, for_library, reducer, refuse
+from ..records import Refused
 
 _DELETE = "Delete it before the move, or make it again after it."
 
