@@ -44,6 +44,12 @@ class BadRequest(DevClusterError):
     code, status = "bad-request", 400
 
 
+class Unauthorized(DevClusterError):
+    """Nobody knows who is asking: there is no token, or one that the hub does not know."""
+
+    code, status = "unauthorized", 401
+
+
 class Forbidden(DevClusterError):
     """The caller is known, but may not do this."""
 
@@ -98,6 +104,7 @@ _KINDS: dict[str, type[DevClusterError]] = {
     for kind in (
         DevClusterError,
         BadRequest,
+        Unauthorized,
         Forbidden,
         NotFound,
         Conflict,

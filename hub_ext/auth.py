@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from devcluster.core.errors import DevClusterError, Forbidden, NotFound, Unavailable
+from devcluster.core.errors import Forbidden, NotFound, Unauthorized, Unavailable
 from devcluster.core.names import split_id
 from jupyterhub.services.auth import HubOAuth
 from tornado.web import HTTPError
@@ -16,12 +16,6 @@ from tornado.web import HTTPError
 USE, ADMIN = "custom:devcluster:use", "custom:devcluster:admin"
 
 _HEADER = re.compile(r"^(?:token|bearer)\s+(\S+)$", re.IGNORECASE)
-
-
-class Unknown(DevClusterError):
-    """The request carries no token."""
-
-    code, status = "unauthorized", 401
 
 
 @dataclass(frozen=True)
@@ -95,16 +89,14 @@ class Gatekeeper:
 
         Raises
         ------
-        Unknown
-            Without a token.
-        Forbidden
-            With one that nobody knows.
+        Unauthorized
+            Without a token, or with one that nobody knows.
         Unavailable
             If the hub, which would know, does not answer.
         """
         match = _HEADER.match((authorization or "").strip())
         if match is None:
-            raise Unknown(
+            raise Unauthorized(
                 "Who is asking? Send a JupyterHub token: 'Authorization: token TOKEN'. "
                 "You make one at /hub/token."
             )
@@ -118,7 +110,9 @@ class Gatekeeper:
         except HTTPError as error:
             raise Unavailable("The hub, which knows the token, does not answer.") from error
         if model is None:
-            raise Forbidden("The hub does not know this token. It may have expired.")
+            raise Unauthorized(
+                "The hub does not know this token. It may have expired: make a new one at /hub/token."
+            )
         return caller_of(model)
 
 

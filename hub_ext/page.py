@@ -36,6 +36,7 @@ def safe_next(asked: str, prefix: str) -> str:
     decoded = unquote(unquote(asked))
     url = urlsplit(asked)
     odd = any(c in decoded for c in "\\\r\n\t\0") or ".." in decoded.split("/")
+    odd = odd or asked.startswith("//")  # to a browser three slashes too begin a host
     if url.scheme or url.netloc or odd or not unquote(url.path).startswith(unquote(prefix)):
         return prefix
     return asked

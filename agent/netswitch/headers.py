@@ -33,13 +33,19 @@ _HOP_BY_HOP = frozenset(
 )
 
 
+#: What no ``Connection`` header can have dropped: the server would take the person for another.
+_ALWAYS_END_TO_END = frozenset(
+    {"authorization", "content-length", "content-type", "cookie", "host", "origin", "set-cookie"}
+)
+
+
 def _end_to_end(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     named = {
         token.strip().lower()
         for value in headers.getall("Connection", ())
         for token in value.split(",")
     }
-    drop = _HOP_BY_HOP | named
+    drop = _HOP_BY_HOP | (named - _ALWAYS_END_TO_END)
     kept: CIMultiDict[str] = CIMultiDict()
     for name, value in headers.items():
         if name.lower() not in drop:

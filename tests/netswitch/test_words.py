@@ -23,7 +23,7 @@ def test_only_hop_by_hop_headers_and_foreign_leases_are_dropped() -> None:
         Cookie="a=1",
         Authorization="token x",
         X_Forwarded_For="1.2.3.4",
-        Connection="keep-alive, X-Mine",
+        Connection="keep-alive, X-Mine, Cookie",
         X_Mine="1",
         Keep_Alive="5",
         Transfer_Encoding="chunked",
