@@ -111,7 +111,7 @@ class Gatekeeper:
             raise Unavailable("The hub, which knows the token, does not answer.") from error
         if model is None:
             raise Unauthorized(
-                "The hub does not know this token. It may have expired: make a new one at /hub/token."
+                "The hub does not know this token. It may have expired: make one at /hub/token."
             )
         return caller_of(model)
 
