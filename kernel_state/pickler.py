@@ -20,8 +20,8 @@ LARGE = 1 << 16
 
 #: Reducers by type; a subclass without its own takes the nearest of its bases.
 _reducers: dict[type, Reducer] = {}
-#: By top-level module: installs reducers once the kernel has imported that module.
-_libraries: dict[str, Callable[[], None]] = {}
+#: By module: what installs reducers once the kernel has imported that module.
+_libraries: dict[str, list[Callable[[], None]]] = {}
 #: The same, by the person: these are asked first.
 _registered: dict[type, Reducer] = {}
 
@@ -41,7 +41,7 @@ def for_library(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]
     """Decorate what installs the reducers of a library that may never be imported."""
 
     def decorate(function: Callable[[], None]) -> Callable[[], None]:
-        _libraries[name] = function
+        _libraries.setdefault(name, []).append(function)
         return function
 
     return decorate
@@ -163,7 +163,8 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
 def find_reducer(kind: type) -> Reducer | None:
     """Return the reducer for a type, or None if pickle's own ways do."""
     for name in [name for name in _libraries if name in sys.modules]:
-        _libraries.pop(name)()
+        for install in _libraries.pop(name):
+            install()
     if issubclass(kind, type):
         return _reducers[type]
     for table in (_registered, _reducers):

@@ -1,5 +1,18 @@
 """How objects are carried, by their kind; each module installs its reducers at its import."""
 
-from . import arrays, code, live, pandas, torch
+from . import (
+    arrays,
+    callables,
+    code,
+    concurrency,
+    exceptions,
+    iterators,
+    live,
+    pandas,
+    regexes,
+    torch,
+)
 
-ALL = (arrays, code, live, pandas, torch)
+ALL = (
+    arrays, callables, code, concurrency, exceptions, iterators, live, pandas, regexes, torch,
+)  # fmt: skip

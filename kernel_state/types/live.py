@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
-import concurrent.futures
 import contextvars
 import ctypes
 import io
 import logging
 import mmap
 import os
-import re
 import selectors
 import socket
 import subprocess
@@ -34,28 +31,15 @@ def _refuse(what: str, remedy: str, *types: type) -> None:
 
 
 _refuse(
-    "a generator that is under way",
-    "Use it up (list(x)) or delete it, and make it again after the move.",
-    types.GeneratorType, types.AsyncGeneratorType,
-)  # fmt: skip
-_refuse(
     "a coroutine that was not awaited to its end",
     "Await it, or delete it and make it again after the move.",
     types.CoroutineType,
 )
 _refuse("a frame of running code", _DELETE, types.FrameType)
 _refuse("a traceback", "Keep its text (traceback.format_exc()) instead.", types.TracebackType)
-_refuse(
-    "an asyncio task or future",
-    "Keep its result (x.result()) instead, or make it again after the move.",
-    asyncio.Future, asyncio.Task,
-)  # fmt: skip
-_refuse("an event loop", _DELETE, asyncio.AbstractEventLoop)
 _refuse("an open network connection (socket)", "Close it, and connect again after the move.",
         socket.socket)  # fmt: skip
 _refuse("a selector of open sockets", _DELETE, selectors.BaseSelector)
-_refuse("a pool of worker threads or processes", "Shut it down, and make it again after the move.",
-        concurrent.futures.Executor)  # fmt: skip
 _refuse(
     "memory that is mapped to a file or shared with other processes",
     "Copy what is in it (bytes(x)), and map it again after the move.",
@@ -75,35 +59,8 @@ _refuse(
     cast(type, ctypes.Structure.__base__),
 )
 _refuse("a finalizer", _DELETE, weakref.finalize)
-_refuse("thread-local data", "Keep its values in a dict.", threading.local)
 _refuse("a context variable", "Make it again after the move.", contextvars.ContextVar,
         contextvars.Context, contextvars.Token)  # fmt: skip
-
-
-@reducer(threading.Thread)
-def _thread_object(_pickler: StatePickler, thread: threading.Thread) -> Any:
-    if thread.is_alive():
-        raise Refused(
-            f"a running thread ({thread.name})",
-            "Let it end (x.join()), and start it again after the move.",
-            thread,
-        )
-    raise Refused("a thread that has ended or never began", _DELETE, thread)
-
-
-@reducer(_thread.LockType)
-def _lock(_pickler: StatePickler, lock: Any) -> Any:
-    if lock.locked():
-        raise Refused("a lock that is held", "Release it before the move.", lock)
-    return _thread.allocate_lock, ()
-
-
-@reducer(_thread.RLock)
-def _rlock(_pickler: StatePickler, lock: Any) -> Any:
-    # There is no asking a C RLock whether another thread has it; its repr begins with it.
-    if lock._is_owned() or repr(lock).startswith("<locked"):
-        raise Refused("a lock that is held", "Release it before the move.", lock)
-    return threading.RLock, ()
 
 
 @reducer(subprocess.Popen)
@@ -184,13 +141,6 @@ def _closed_file(kind: str, name: Any, mode: Any, encoding: str | None) -> Any:
 _CLOSED = (
     io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper,
 )  # fmt: skip
-
-
-@reducer(re.Pattern)
-def _pattern(_pickler: StatePickler, pattern: Any) -> Any:
-    if not isinstance(pattern.pattern, str | bytes):
-        raise Refused("a regular expression without a text (re.Scanner)", _DELETE, pattern)
-    return NotImplemented
 
 
 # --- references, loggers -----------------------------------------------------------
@@ -274,6 +224,8 @@ _of_library("multiprocessing.queues", "a queue between processes", "Make it agai
             "Queue", "SimpleQueue")  # fmt: skip
 _of_library("multiprocessing.connection", "a pipe between processes",
             "Make it again after the move.", "_ConnectionBase", "Listener")  # fmt: skip
+_of_library("multiprocessing.sharedctypes", "a value shared between processes",
+            "Keep what is in it, and make it again after it.", "SynchronizedBase")  # fmt: skip
 _of_library("multiprocessing.managers", "a manager of other processes",
             "Make it again after the move.", "BaseManager", "BaseProxy")  # fmt: skip
 _of_library("ipywidgets", "a widget, which lives in the browser too",
