@@ -9,10 +9,13 @@ from . import (
     iterators,
     live,
     pandas,
+    progress,
     regexes,
     torch,
+    widgets,
 )
 
 ALL = (
-    arrays, callables, code, concurrency, exceptions, iterators, live, pandas, regexes, torch,
+    arrays, callables, code, concurrency, exceptions, iterators, live, pandas, progress,
+    regexes, torch, widgets,
 )  # fmt: skip

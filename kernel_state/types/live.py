@@ -228,9 +228,6 @@ _of_library("multiprocessing.sharedctypes", "a value shared between processes",
             "Keep what is in it, and make it again after it.", "SynchronizedBase")  # fmt: skip
 _of_library("multiprocessing.managers", "a manager of other processes",
             "Make it again after the move.", "BaseManager", "BaseProxy")  # fmt: skip
-_of_library("ipywidgets", "a widget, which lives in the browser too",
-            "Run the cell that makes it again after the move.", "Widget")  # fmt: skip
-_of_library("comm.base_comm", "a channel to the browser", _DELETE, "BaseComm", "CommManager")
 
 
 def user_threads(is_users: Callable[[Any], bool]) -> list[tuple[threading.Thread, Any]]:
