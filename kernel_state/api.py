@@ -176,7 +176,7 @@ def _unpickle(unpickler: pickle.Unpickler, load: Loading) -> tuple[dict[int, Any
             value = unpickler.load()
             if isinstance(name, int):
                 outputs[name] = value
-            else:
+            elif not name.startswith("("):  # such as a widget that only its browser knows
                 names[name] = value
         doing[0] = "the kernel's own state"
         parts = unpickler.load()

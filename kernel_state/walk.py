@@ -21,7 +21,7 @@ from .parts.kernel import pack_kernel, pack_place
 from .pickler import StatePickler
 from .records import Record, Refused, TimeLimit
 from .session import Session
-from .types import live
+from .types import live, widgets
 
 _TEACH = (
     "Delete it before the move, or teach how to carry it: "
@@ -61,6 +61,7 @@ def items_of(session: Session) -> list[Item]:
 
     items = [Item(name, value) for name, value in session.variables().items()]
     items += [Item(f"Out[{n}]", value, n) for n, value in session.outputs().items()]
+    items += [Item(name, value) for name, value in widgets.unnamed(session)]
     return sorted(items, key=rank)
 
 
@@ -203,6 +204,7 @@ def _refusal(item: Item, error: BaseException) -> Record:
 def _in_order(session: Session, found: dict[str, Record]) -> list[Record]:
     """Return the records in the namespace's order, results of cells last."""
     names = [*session.variables(), *(f"Out[{n}]" for n in session.outputs())]
+    names += [name for name in found if name not in set(names)]  # what has no name of its own
     return [found[name] for name in names if name in found]
 
 

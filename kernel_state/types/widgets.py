@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from ..loading import current
 from ..pickler import StatePickler, for_library, reducer
 from ..records import Refused
+from ..session import Session
 
 
 @for_library("traitlets")
@@ -139,3 +141,26 @@ def live_widgets() -> dict[str, Any]:
     module = importlib.import_module("ipywidgets.widgets.widget")
     found: dict[str, Any] = module._instances
     return found
+
+
+def unnamed(session: Session) -> list[tuple[str, Any]]:
+    """Return the widgets that are on display and in no variable, with words to call them.
+
+    Only those that no other widget contains: the rest comes with them.
+    """
+    if "ipywidgets" not in sys.modules:
+        return []
+    named = {id(value) for value in [*session.variables().values(), *session.outputs().values()]}
+    found = list(live_widgets().values())
+    within = {id(part) for widget in found for part in _parts(widget)}
+    return [
+        (f"(widget {type(widget).__name__} {widget.model_id[:8]})", widget)
+        for widget in found
+        if id(widget) not in named | within
+    ]
+
+
+def _parts(widget: Any) -> Iterator[Any]:
+    """Yield what a widget is made of: its children, layout and style."""
+    for value in widget._trait_values.values():
+        yield from value if isinstance(value, list | tuple) else (value,)

@@ -25,6 +25,8 @@ class Own(W.DOMWidget):
     doubled = traitlets.Int(0)
     @traitlets.observe('size')
     def _on_size(self, change): self.doubled = 2 * change['new']
+def shown(y): drawn.append(y)
+drawn = []; inter_id = W.interact(shown, y=(0, 9)).widget.model_id
 own = Own(size=4); ids = [w.model_id for w in (sl, lab, box, btn, own)]
 """
 
@@ -87,10 +89,13 @@ def test_widgets_and_their_models_go_on_talking_after_a_move(kernels, tmp_path):
     target.run(
         "assert sl.value == 9 and seen == [6, 9] and own.doubled == 10 and hits == [btn]\n"
         "assert [w.model_id for w in (sl, lab, box, btn, own)] == ids\n"
-        "assert box.children == (sl, lab) and lk.source == (sl, 'value') and tab.children[0] is box\n"
+        "assert box.children == (sl, lab) and lk.source == (sl, 'value')\n"
+        "assert tab.children[0] is box and up.value == ()\n"
         "assert sl.layout is box.children[0].layout and bytes(image.value) == b'png' * 9\n"
         "assert gone.comm is None and select.value == 1 and type(own) is Own\n"
         "worked.clear(); inter.children[0].value = 4; assert worked == [4]\n"
+        "drawn.clear(); from ipywidgets.widgets.widget import _instances\n"
+        "_instances[inter_id].children[0].value = 7; assert drawn == [7]\n"
         "both.unlink(); sl.value = 1; assert text.value == 9\n"
         "with out: print('hello')\n"
         "new = W.IntSlider(); assert new.model_id not in ids\n"
