@@ -30,6 +30,8 @@ class Loading:
         self.session = session
         self.buffers = buffers
         self.finally_do: list[Callable[[], None]] = []
+        #: Room for reconstructors to remember what they have decided.
+        self.memory: dict[Any, Any] = {}
         self._marks = session.landmarks()
 
     def landmark(self, name: str) -> Any:

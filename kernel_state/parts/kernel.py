@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..loading import Loading
+from ..types import torch
 from . import settings
 from .history import reopen_history
 
@@ -86,9 +87,7 @@ def pack_kernel(session: Any, modules: set[str], recursion_limit: int) -> dict[s
     legacy = sys.modules.get("numpy.random.mtrand")
     if legacy is not None:
         parts["numpy-random"] = legacy._rand.get_state()
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "get_rng_state"):
-        parts["torch-random"] = torch.get_rng_state().numpy().tobytes()
+    parts["torch-random"] = torch.pack_random()
     if session.history is not None:
         parts["history"] = _pack_history(session)
     return parts
@@ -190,10 +189,7 @@ def unpack_after(load: Loading, parts: dict[str, Any], outputs: dict[int, Any]) 
             from numpy.random import mtrand
 
             mtrand._rand.set_state(parts["numpy-random"])
-    torch = sys.modules.get("torch")
-    if "torch-random" in parts and torch is not None:
-        state = torch.frombuffer(bytearray(parts["torch-random"]), dtype=torch.uint8)
-        torch.set_rng_state(state)
+    torch.unpack_random(parts["torch-random"])
     if load.session.history is not None and "history" in parts:
         _unpack_history(load.session, parts["history"], outputs)
     if load.session.shell is not None and "settings" in parts:
