@@ -21,7 +21,7 @@ from .parts.kernel import pack_kernel, pack_place
 from .pickler import StatePickler
 from .records import Record, Refused, TimeLimit
 from .session import Session
-from .types import live, widgets
+from .types import figures, live, widgets
 
 _TEACH = (
     "Delete it before the move, or teach how to carry it: "
@@ -61,7 +61,8 @@ def items_of(session: Session) -> list[Item]:
 
     items = [Item(name, value) for name, value in session.variables().items()]
     items += [Item(f"Out[{n}]", value, n) for n, value in session.outputs().items()]
-    items += [Item(name, value) for name, value in widgets.unnamed(session)]
+    unnamed = [*widgets.unnamed(session), *figures.unnamed(session)]
+    items += [Item(name, value) for name, value in unnamed]
     return sorted(items, key=rank)
 
 

@@ -6,16 +6,18 @@ from . import (
     code,
     concurrency,
     exceptions,
+    figures,
     iterators,
     live,
     pandas,
     progress,
     regexes,
     torch,
+    typings,
     widgets,
 )
 
 ALL = (
-    arrays, callables, code, concurrency, exceptions, iterators, live, pandas, progress,
-    regexes, torch, widgets,
+    arrays, callables, code, concurrency, exceptions, figures, iterators, live, pandas, progress,
+    regexes, torch, typings, widgets,
 )  # fmt: skip

@@ -176,7 +176,9 @@ def reduce_class(pickler: StatePickler, cls: type) -> Any:
     if "__orig_bases__" in vars(cls):  # Generic looks at them when a subclass is made
         body["__orig_bases__"] = vars(cls)["__orig_bases__"]
     arguments = (type(cls), cls.__name__, cls.__bases__, body)
-    return _make_class, arguments, _class_state(cls), None, None, _fill_class
+    state = _class_state(cls)
+    state[_REGISTERED_WITH] = _registrations(pickler).get(id(cls), [])
+    return _make_class, arguments, state, None, None, _fill_class
 
 
 def _class_state(cls: type) -> dict[str, Any]:
@@ -194,6 +196,34 @@ def _class_state(cls: type) -> dict[str, Any]:
 
 #: Among a class's attributes: what was registered with an abstract base class.
 _REGISTERED = "devcluster registered"
+#: Which abstract base classes of importable modules it was registered with.
+_REGISTERED_WITH = "devcluster registered with"
+
+
+def _registrations(pickler: StatePickler) -> dict[int, list[type]]:
+    """Return the abstract base classes of modules by the classes registered with them."""
+    if "registrations" not in pickler.memory:
+        found: dict[int, list[type]] = {}
+        for base in _abstract_classes():
+            for reference in abc._get_dump(base)[0]:  # type: ignore[attr-defined]
+                kind = reference()
+                if kind is not None and not by_name(kind) and by_name(base):
+                    found.setdefault(id(kind), []).append(base)
+        pickler.memory["registrations"] = found
+    known: dict[int, list[type]] = pickler.memory["registrations"]
+    return known
+
+
+def _abstract_classes() -> Iterator[type]:
+    seen: set[int] = set()
+    waiting = [object]
+    while waiting:
+        for kind in type.__subclasses__(waiting.pop()):
+            if id(kind) not in seen:
+                seen.add(id(kind))
+                waiting.append(kind)
+                if isinstance(kind, abc.ABCMeta):
+                    yield kind
 
 
 def _is_by_value(cls: type) -> bool:
@@ -233,6 +263,7 @@ def _hooks_muted(bases: tuple[type, ...]) -> Iterator[None]:
 
 def _fill_class(cls: type, state: dict[str, Any]) -> None:
     registered = state.pop(_REGISTERED, ())
+    bases = state.pop(_REGISTERED_WITH)
     own = type(cls).__setattr__
     # A metaclass of the notebook may watch assignments; these are none.
     assign: Any = type.__setattr__ if isinstance(own, types.FunctionType) else own
@@ -240,6 +271,8 @@ def _fill_class(cls: type, state: dict[str, Any]) -> None:
         assign(cls, name, value)
     for kind in registered:
         cls.register(kind)  # type: ignore[attr-defined]
+    for base in bases:
+        base.register(cls)
 
 
 # --- enums --------------------------------------------------------------------

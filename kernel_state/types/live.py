@@ -208,6 +208,7 @@ for _module, _names in (
     ("h5py", ("File", "Group", "Dataset")),
 ):
     _of_library(_module, f"an open database or file ({_module})", _database, *_names)
+_of_library("_hashlib", "a hash that is under way", "Keep its digest (x.hexdigest()).", "HASH")
 _of_library("ssl", "an open network connection", "Connect again after the move.",
             "SSLSocket", "SSLObject", "SSLContext")  # fmt: skip
 _of_library("zmq", "an open network connection (ZeroMQ)", "Close it, and connect again after it.",
