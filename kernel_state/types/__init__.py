@@ -9,6 +9,7 @@ from . import (
     figures,
     iterators,
     live,
+    native,
     pandas,
     progress,
     regexes,
@@ -18,6 +19,6 @@ from . import (
 )
 
 ALL = (
-    arrays, callables, code, concurrency, exceptions, figures, iterators, live, pandas, progress,
-    regexes, torch, typings, widgets,
+    arrays, callables, code, concurrency, exceptions, figures, iterators, live, native,
+    pandas, progress, regexes, torch, typings, widgets,
 )  # fmt: skip

@@ -20,7 +20,7 @@ from cloudpickle import cloudpickle as cp
 from ..loading import current
 from ..parts.imports import is_installed
 from ..pickler import StatePickler, reducer
-from ..records import Refused
+from . import native
 
 
 def is_importable(module: Any) -> bool:
@@ -165,7 +165,7 @@ def reduce_class(pickler: StatePickler, cls: type) -> Any:
     if by_name(cls):
         return NotImplemented
     if type(cls).__module__ == "_ctypes":
-        raise Refused("a type of native memory (ctypes)", "Define it again after the move.", cls)
+        return native.reduce_type(cls)
     if issubclass(cls, enum.Enum):
         return _reduce_enum(cls)
     body: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import ctypes
 import io
 import logging
 import mmap
@@ -18,7 +17,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from ..pickler import StatePickler, for_library, reducer, refuse
 from ..records import Refused
@@ -45,19 +44,11 @@ _refuse(
     "Copy what is in it (bytes(x)), and map it again after the move.",
     mmap.mmap,
 )
-_refuse("a native library (ctypes)", "Load it again after the move.", ctypes.CDLL,
-        ctypes.LibraryLoader)  # fmt: skip
 _refuse(
     "a temporary directory or file, which stays on this machine",
     "Copy what is in it into your home, and make a new one after the move.",
     tempfile.TemporaryDirectory, tempfile._TemporaryFileWrapper, tempfile.SpooledTemporaryFile,
 )  # fmt: skip
-# The common base of ctypes' structures, arrays, pointers and functions has no name in ctypes.
-_refuse(
-    "native memory (ctypes)",
-    "Keep its values in Python objects, and make it again after the move.",
-    cast(type, ctypes.Structure.__base__),
-)
 _refuse("a finalizer", _DELETE, weakref.finalize)
 _refuse("a context variable", "Make it again after the move.", contextvars.ContextVar,
         contextvars.Context, contextvars.Token)  # fmt: skip
