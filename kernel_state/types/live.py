@@ -134,7 +134,18 @@ _CLOSED = (
 )  # fmt: skip
 
 
-# --- references, loggers -----------------------------------------------------------
+# --- the interpreter's own records, references, loggers -----------------------------
+
+
+def _of_interpreter(pickler: StatePickler, record: Any) -> Any:
+    for name in ("version_info", "flags"):  # of types that nobody can make another of
+        if getattr(sys, name) is record:
+            pickler.note(f"sys.{name} is that of the kernel that it comes to.")
+            return getattr, (sys, name)
+    return NotImplemented
+
+
+reducer(type(sys.version_info), type(sys.flags))(_of_interpreter)
 
 
 @reducer(weakref.ref)

@@ -60,6 +60,21 @@ def test_an_iterator_stays_bound_to_its_list():
     assert list(there["it"]) == [2, 3]
 
 
+def test_views_of_a_dict_stay_bound_to_it():
+    there = moved(
+        session(
+            "import types, collections\nd = {'a': 1}; keys, values, items = d.keys(), d.values(), "
+            "d.items()\nproxy = types.MappingProxyType(d); o = collections.OrderedDict(a=1)\n"
+            "ordered = o.keys(); other = types.MappingProxyType(o)\n"
+        )
+    )
+    there["d"]["b"] = there["o"]["b"] = 2
+    assert list(there["keys"]) == list(there["proxy"]) == list(there["ordered"]) == ["a", "b"]
+    assert list(there["values"]) == [1, 2]
+    assert list(there["items"]) == [("a", 1), ("b", 2)]
+    assert there["other"]["b"] == 2
+
+
 def test_generators_and_what_holds_them_are_refused_by_name():
     plan = plan_of(
         session(

@@ -25,8 +25,9 @@ def test_plain_structures_arrays_and_numbers_come_over():
     assert [r for r in plan_of(namespace).values() if r.kind == "refused"] == []
     exec(
         "assert (number.value, text.value, array[1]) == (3, b'abc', 2)\n"
-        "assert isinstance(point, Point) and point.norm() == 3.5 and point.note == 'n'; assert type(array) is five\n"
+        "assert isinstance(point, Point) and point.norm() == 3.5 and point.note == 'n'\n"
         "assert many[1].y == 2.5 and packed.point.x == 1 and ctypes.sizeof(Packed) == length\n"
+        "assert type(array) is five\n"
         "assert list(either.b) == [2, 1, 0, 0] and type(many) is Point * 2\n"
         "point.x = 7; assert many[0].x == 1 and Point(4, 0).x == 4\n",
         moved(namespace),

@@ -53,6 +53,7 @@ class Joined: pass
 Abstract.register(Joined); collections.abc.Sequence.register(Joined)
 slots = Slots(); slots.a = 1; ref = weakref.ref(slots); holder = Holder(); holder.named = 4
 frozen = Frozen(1, [2]); made = Made(seed=5); box = Box[int](3); dice = random.SystemRandom()
+import sys; version = sys.version_info; flags = sys.flags
 frozen_map = types.MappingProxyType({'box': box})
 """
 
@@ -70,6 +71,7 @@ def test_types_of_a_notebook_come_over():
         "assert Ordered.order[0] == '__module__' and ref() is slots and holder.named == 4\n"
         "assert Holder.named.name == '_named' and isinstance(Joined(), Abstract)\n"
         "assert dice.random() < 1 and frozen_map['box'] is box\n"
+        "assert version is sys.version_info and flags is sys.flags\n"
         "try: frozen.a = 3\nexcept dataclasses.FrozenInstanceError: pass\n"
         "else: raise AssertionError\n",
         there := moved(namespace),
