@@ -36,8 +36,6 @@ _refuse(
 )
 _refuse("a frame of running code", _DELETE, types.FrameType)
 _refuse("a traceback", "Keep its text (traceback.format_exc()) instead.", types.TracebackType)
-_refuse("an open network connection (socket)", "Close it, and connect again after the move.",
-        socket.socket)  # fmt: skip
 _refuse("a selector of open sockets", _DELETE, selectors.BaseSelector)
 _refuse(
     "memory that is mapped to a file or shared with other processes",
@@ -52,6 +50,23 @@ _refuse(
 _refuse("a finalizer", _DELETE, weakref.finalize)
 _refuse("a context variable", "Make it again after the move.", contextvars.ContextVar,
         contextvars.Context, contextvars.Token)  # fmt: skip
+
+
+@reducer(socket.socket)
+def _socket(_pickler: StatePickler, connection: Any) -> Any:
+    if connection.fileno() != -1:
+        raise Refused(
+            "an open network connection (socket)",
+            "Close it, and connect again after the move.",
+            connection,
+        )
+    return _closed_socket, (int(connection.family), int(connection.type), connection.proto)
+
+
+def _closed_socket(family: int, kind: int, protocol: int) -> Any:
+    closed = socket.socket(family, kind, protocol)
+    closed.close()
+    return closed
 
 
 @reducer(subprocess.Popen)
@@ -150,18 +165,24 @@ reducer(type(sys.version_info), type(sys.flags))(_of_interpreter)
 
 @reducer(weakref.ref)
 def _weak_reference(_pickler: StatePickler, reference: Any) -> Any:
-    if type(reference) is not weakref.ref or reference.__callback__ is not None:
-        raise Refused("a weak reference with a callback", _DELETE, reference)
-    target = reference()
-    return (_dead_reference, ()) if target is None else (weakref.ref, (target,))
-
-
-class _Gone:
-    pass
+    target, callback = reference(), reference.__callback__
+    if target is None:
+        return _dead_reference, ()
+    if type(reference) is weakref.WeakMethod:
+        # Its own callback hands on to the one that it was given.
+        cells = dict(zip(callback.__code__.co_freevars, callback.__closure__, strict=True))
+        return weakref.WeakMethod, (target, cells["callback"].cell_contents)
+    if type(reference) is not weakref.ref:
+        raise Refused("a weak reference of a class of its own", _DELETE, reference)
+    return weakref.ref, (target,) if callback is None else (target, callback)
 
 
 def _dead_reference() -> Any:
     return weakref.ref(_Gone())
+
+
+class _Gone:
+    pass
 
 
 @reducer(weakref.WeakValueDictionary, weakref.WeakKeyDictionary)

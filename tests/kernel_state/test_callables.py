@@ -63,3 +63,20 @@ def test_numpy_functions_of_python_functions_come_over():
             )
         ),
     )
+
+
+def test_weak_references_with_callbacks_and_of_methods_come_over():
+    there = moved(
+        session(
+            "import weakref, socket\nseen = []\nclass A:\n    def m(self): return 7\na = A()\n"
+            "plain = weakref.ref(a, lambda ref: seen.append('plain'))\n"
+            "method = weakref.WeakMethod(a.m)\n"
+            "told = weakref.WeakMethod(a.m, lambda ref: seen.append('told'))\n"
+            "gone = socket.socket(); gone.close()\n"
+        )
+    )
+    assert there["method"]()() == there["told"]()() == 7
+    assert there["gone"].fileno() == -1
+    del there["a"]
+    assert sorted(there["seen"]) == ["plain", "told"]
+    assert there["plain"]() is there["method"]() is None
