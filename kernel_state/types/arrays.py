@@ -25,6 +25,7 @@ def install() -> None:
     reducer(np.ndarray)(reduce_array)
     reducer(np.memmap)(_refuse_memmap)
     reducer(_Plain)(lambda pickler, plain: reduce_memory(pickler, plain.array))
+    reducer(np.finfo, np.iinfo)(lambda _, limits: (type(limits), (limits.dtype,)))
 
 
 def _refuse_memmap(_pickler: StatePickler, mapped: Any) -> Any:
@@ -108,8 +109,9 @@ def _owner(of: Any) -> Any:
 
 def _exporter(of: Any) -> Any:
     owner = of.base
-    while isinstance(owner, memoryview):
-        owner = owner.obj
+    while isinstance(owner, memoryview) or type(owner).__name__ == "DummyArray":
+        # NumPy's DummyArray stands between an array and a view of it with strides of its own.
+        owner = owner.obj if isinstance(owner, memoryview) else owner.base
     return owner
 
 

@@ -30,6 +30,9 @@ def install() -> None:
 
     reducer(torch.Tensor)(reduce_tensor)
     reducer(_Storage)(_reduce_storage)
+    reducer(torch.UntypedStorage)(_reduce_untyped)
+    reducer(torch.storage.TypedStorage)(_reduce_typed)
+    reducer(torch.finfo, torch.iinfo)(_reduce_limits)
     reducer(torch.device)(_reduce_device)
     reducer(torch.Generator)(_reduce_generator)
     again = "Delete it before the move, or make it again after it."
@@ -92,7 +95,8 @@ def reduce_tensor(pickler: StatePickler, tensor: Any) -> Any:
             "Keep x.detach() instead, or run backward() and compute it again after the move.",
             tensor,
         )
-    if tensor.layout != torch.strided or tensor.is_quantized:
+    lazy = torch.nn.parameter.is_lazy(tensor)
+    if lazy or tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch on what of its own it means to drop
             return tensor.__reduce_ex__(4)
@@ -106,14 +110,45 @@ def reduce_tensor(pickler: StatePickler, tensor: Any) -> Any:
             "Keep it as a plain tensor.",
             tensor,
         )
-    key = ("storage", storage._cdata)
-    if key not in pickler.memory:
-        pickler.memory[key] = _Storage(storage)
     shape = (tensor.storage_offset(), tuple(tensor.size()), tensor.stride())
-    arguments = (pickler.memory[key], tensor.dtype, shape, tensor.requires_grad, type(tensor))
+    arguments = (
+        _stand_in(pickler, storage),
+        tensor.dtype,
+        shape,
+        tensor.requires_grad,
+        type(tensor),
+    )
     state = {"grad": tensor.grad if tensor.is_leaf else None, "dict": dict(tensor.__dict__)}
     state["hooks"] = {name: hooks for name in _HOOKS if (hooks := getattr(tensor, name, None))}
     return _tensor, arguments, state, None, None, _fill_tensor
+
+
+def _stand_in(pickler: StatePickler, storage: Any) -> _Storage:
+    key = ("storage", storage._cdata)
+    if key not in pickler.memory:
+        pickler.memory[key] = _Storage(storage)
+    stand_in: _Storage = pickler.memory[key]
+    return stand_in
+
+
+def _reduce_untyped(pickler: StatePickler, storage: Any) -> Any:
+    return _same, (_stand_in(pickler, storage),)
+
+
+def _same(storage: Any) -> Any:
+    return storage
+
+
+def _reduce_typed(pickler: StatePickler, storage: Any) -> Any:
+    return _typed, (_stand_in(pickler, storage._untyped_storage), storage.dtype)
+
+
+def _typed(storage: Any, dtype: Any) -> Any:
+    return _torch().storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+def _reduce_limits(_pickler: StatePickler, limits: Any) -> Any:
+    return type(limits), (getattr(_torch(), limits.dtype),)
 
 
 #: Where a tensor keeps what is to be called with its gradient.
@@ -151,6 +186,8 @@ def _reduce_storage(pickler: StatePickler, stand_in: _Storage) -> Any:
             f"It is on {device} now; it goes through host memory, onto the device that the target "
             "has."
         )
+    elif storage.is_shared():
+        pickler.note("It is not shared with other processes any more.")
     content: Any
     if pickler.sink.dry:
         content = pickler.sink.buffer(_Nominal(size)) if size >= LARGE else bytes(size)

@@ -106,8 +106,10 @@ CASES = {
     ),
     "views": (
         "import numpy as np\na = np.arange(100_000.); v = a[2:5]; r = a[::-2]\n"
-        "t = a[:99_999].reshape(3, -1).T; box = {'v': [v]}",
-        "box['v'][0] is v and np.shares_memory(a, r) and np.shares_memory(t, a); "
+        "t = a[:99_999].reshape(3, -1).T; box = {'v': [v]}; limits = np.finfo('f4')\n"
+        "w = np.lib.stride_tricks.sliding_window_view(a, 3)",
+        "box['v'][0] is v and np.shares_memory(a, r) and np.shares_memory(t, a) "
+        "and np.shares_memory(w, a) and limits.bits == 32; "
         "v[0] = -7; assert a[2] == -7 and t[2, 0] == -7 and a.flags.owndata",
     ),
     "arrays of many kinds": (

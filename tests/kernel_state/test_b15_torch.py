@@ -88,7 +88,9 @@ w = net[0].weight; seen = []; hook = w.register_hook(lambda grad: seen.append(1)
 after = w.register_post_accumulate_grad_hook(lambda p: seen.append(2))
 scaler = torch.amp.GradScaler('cpu'); data = TensorDataset(torch.arange(10.))
 loader = DataLoader(data, batch_size=5, generator=gen); train, test = random_split(data, [6, 4])
-compiled = torch.compile(nn.Linear(2, 2))
+compiled = torch.compile(nn.Linear(2, 2)); lazy = nn.LazyLinear(3); limits = torch.finfo(torch.half)
+store = zero.untyped_storage(); shared = torch.ones(2).share_memory_()
+typed = torch.storage.TypedStorage(wrap_storage=store, dtype=torch.float32, _internal=True)
 """
 
 
@@ -109,6 +111,9 @@ def test_b15_tensors_of_many_kinds_and_what_goes_with_them_come_over():
         "hook.remove(); after.remove(); w.sum().backward(); assert seen == [1, 2]\n"
         "assert train.dataset is data and scaler.is_enabled() and len(list(loader)) == 2\n"
         "assert type(net[1]) is nn.DataParallel\n"
+        "store[:] = torch.tensor([4.]).untyped_storage()[:]; assert zero == 4\n"
+        "assert limits.bits == 16 and typed._untyped_storage.data_ptr() == zero.data_ptr()\n"
+        "assert lazy(torch.ones(1, 5)).shape == (1, 3) and shared.sum() == 2\n"
         "assert isinstance(compiled, type(torch.compile(nn.Linear(2, 2))))\n",
         there,
     )
