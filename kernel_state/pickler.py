@@ -22,7 +22,9 @@ LARGE = 1 << 16
 _reducers: dict[type, Reducer] = {}
 #: By module: what installs reducers once the kernel has imported that module.
 _libraries: dict[str, list[Callable[[], None]]] = {}
-#: The same, by the person: these are asked first.
+#: By what a type is like, for types that have none of their own: asked last.
+_by_shape: list[tuple[Callable[[type], bool], Reducer]] = []
+#: By type, by the person: these are asked first.
 _registered: dict[type, Reducer] = {}
 
 
@@ -32,6 +34,16 @@ def reducer(*types: type) -> Callable[[Reducer], Reducer]:
     def decorate(function: Reducer) -> Reducer:
         for each in types:
             _reducers[each] = function
+        return function
+
+    return decorate
+
+
+def reducer_where(fits: Callable[[type], bool]) -> Callable[[Reducer], Reducer]:
+    """Decorate the reducer of all types that fit and have none of their own."""
+
+    def decorate(function: Reducer) -> Reducer:
+        _by_shape.append((fits, function))
         return function
 
     return decorate
@@ -171,7 +183,7 @@ def find_reducer(kind: type) -> Reducer | None:
         for base in kind.__mro__:
             if base in table:
                 return table[base]
-    return None
+    return next((function for fits, function in _by_shape if fits(kind)), None)
 
 
 def refuse(what: str, remedy: str) -> Reducer:

@@ -5,6 +5,7 @@ from . import (
     callables,
     code,
     concurrency,
+    delegating,
     exceptions,
     figures,
     iterators,
@@ -19,6 +20,6 @@ from . import (
 )
 
 ALL = (
-    arrays, callables, code, concurrency, exceptions, figures, iterators, live, native,
+    arrays, callables, code, concurrency, delegating, exceptions, figures, iterators, live, native,
     pandas, progress, regexes, torch, typings, widgets,
 )  # fmt: skip

@@ -111,7 +111,7 @@ def test_b15_tensors_of_many_kinds_and_what_goes_with_them_come_over():
         "hook.remove(); after.remove(); w.sum().backward(); assert seen == [1, 2]\n"
         "assert train.dataset is data and scaler.is_enabled() and len(list(loader)) == 2\n"
         "assert type(net[1]) is nn.DataParallel\n"
-        "store[:] = torch.tensor([4.]).untyped_storage()[:]; assert zero == 4\n"
+        "store.copy_(torch.tensor([4.]).untyped_storage()); assert zero == 4\n"
         "assert limits.bits == 16 and typed._untyped_storage.data_ptr() == zero.data_ptr()\n"
         "assert lazy(torch.ones(1, 5)).shape == (1, 3) and shared.sum() == 2\n"
         "assert isinstance(compiled, type(torch.compile(nn.Linear(2, 2))))\n",
