@@ -31,16 +31,18 @@ your own. :func:`read_records` reads a capture's list of variables without unpic
 """
 
 from .api import load, plan, save
-from .capture_file import read_records
 from .parts.history import reopen_history
 from .parts.imports import modules, warm
 from .parts.kernel import record_baseline
 from .pickler import register
 from .records import CaptureError, Record
+from .seal import Seal
+from .stream.reader import read_records
 
 __all__ = [
     "CaptureError",
     "Record",
+    "Seal",
     "load",
     "modules",
     "plan",

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from . import types, walk
-from .capture_file import CaptureReader
 from .limits import Limit, no_collection
 from .loading import Loading, loading
 from .parts import kernel
 from .records import CaptureError, Record
+from .seal import Seal
 from .session import Session
+from .stream.reader import CaptureReader, Content
+from .stream.replay import Replay
+from .stream.sink import CaptureSink
+from .stream.writer import BlockWriter
 
 Place = str | os.PathLike[str] | BinaryIO
 
@@ -57,6 +61,7 @@ def save(
     shell: Any = None,
     namespace: dict[str, Any] | None = None,
     limit_s: float = LIMIT_S,
+    seal: Seal | None = None,
 ) -> list[Record]:
     """Save the session and return what was saved, in the form of :func:`plan`.
 
@@ -68,19 +73,30 @@ def save(
         A path, which is replaced only when the capture is complete, or a binary stream.
     shell, namespace, limit_s
         As for :func:`plan`.
+    seal
+        Protects the capture against change; it can be loaded only with the same seal.
 
     Raises
     ------
     OSError
         If the target cannot be written; a file that was there before is still there.
     """
-    saved = walk.save_graph(Session.find(shell, namespace), Limit(limit_s))
-    if isinstance(target, str | os.PathLike):
-        with _replacing(Path(target)) as stream:
-            saved.sink.write_to(stream, saved.records)
-    else:
-        saved.sink.write_to(target, saved.records)
-    return saved.records
+    session, limit = Session.find(shell, namespace), Limit(limit_s)
+    if not isinstance(target, str | os.PathLike):
+        return save_into(CaptureSink(BlockWriter(target, seal), limit.check), session, limit)
+    with _replacing(Path(target)) as stream:
+        return save_into(CaptureSink(BlockWriter(stream, seal), limit.check), session, limit)
+
+
+def save_into(sink: CaptureSink, session: Session, limit: Limit) -> list[Record]:
+    """Save a session into a sink, to its end; return what was saved."""
+    try:
+        records = walk.save_graph(session, limit, sink)
+        sink.finish(records)
+    except BaseException:
+        sink.abandon()
+        raise
+    return records
 
 
 @contextlib.contextmanager
@@ -98,7 +114,11 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def load(
-    source: Place, *, shell: Any = None, namespace: dict[str, Any] | None = None
+    source: Place,
+    *,
+    shell: Any = None,
+    namespace: dict[str, Any] | None = None,
+    seal: Seal | None = None,
 ) -> list[Record]:
     """Load a capture into the session, in place of what is there.
 
@@ -111,6 +131,8 @@ def load(
         A path, or a binary stream at the capture's beginning.
     shell, namespace
         As for :func:`plan`.
+    seal
+        What the capture must be sealed with. Without one, only a capture without a seal loads.
 
     Returns
     -------
@@ -120,42 +142,44 @@ def load(
     Raises
     ------
     CaptureError
-        If it is damaged, incomplete or no capture, or a variable cannot be rebuilt; the
-        namespace is then as it was before.
+        If it is damaged, incomplete, no capture or not sealed as it should be, or a variable
+        cannot be rebuilt; the namespace is then as it was before.
     """
     session = Session.find(shell, namespace)
     if not isinstance(source, str | os.PathLike):
-        return _load(CaptureReader(source), session)
+        return load_content(CaptureReader(source, seal).read(), session)
     try:
         stream = open(source, "rb", buffering=0)  # noqa: SIM115  (with its own message)
     except OSError as error:
         raise CaptureError(f"The capture {os.fspath(source)} cannot be read: {error}") from error
     with stream:
-        return _load(CaptureReader(stream), session)
+        return load_content(CaptureReader(stream, seal).read(), session)
 
 
-def _load(reader: CaptureReader, session: Session) -> list[Record]:
+def load_content(content: Content, session: Session) -> list[Record]:
+    """Load what was read and verified into a session, in place of what is there."""
+    replay = Replay(content)
     names = session.namespace
     before = dict(names)
     managed = {name: value for name, value in names.items() if _stays(session, name)}
-    with loading(session, reader) as load, no_collection():
+    with loading(session, replay) as load, no_collection():
         try:
             names.clear()
             names.update(managed)
-            _fill(reader, load)
+            _fill(replay, load)
         except BaseException:
             names.clear()
             names.update(before)
             raise
-    return reader.records
+    return content.records
 
 
 def _stays(session: Session, name: str) -> bool:
     return session.is_managed(name) and not name.lstrip("_i").isdigit()
 
 
-def _fill(reader: CaptureReader, load: Loading) -> None:
-    unpickler = pickle.Unpickler(reader, buffers=reader)
+def _fill(replay: Replay, load: Loading) -> None:
+    unpickler = pickle.Unpickler(replay, buffers=replay)
     with contextlib.ExitStack() as stack:
         with _named_errors(["the session"]):
             unpickler.load()  # the landmarks

@@ -16,8 +16,8 @@ class Buffers(Protocol):
     def next_size(self) -> int:
         """Return the size of the next buffer."""
 
-    def mapped(self, size: int) -> memoryview | None:
-        """Return the next buffer without reading it, if that can be done."""
+    def take(self, size: int) -> Any:
+        """Return the next buffer's memory, to keep: pages, an array of bytes or a bytearray."""
 
     def read_into(self, memory: Any) -> None:
         """Fill writable memory with the next buffer; sizes must agree."""

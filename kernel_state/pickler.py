@@ -130,6 +130,11 @@ class StatePickler(cloudpickle.Pickler):  # type: ignore[misc]
         # Not cloudpickle's, which hides that the recursion was too deep.
         pickle.Pickler.dump(self, obj)
 
+    def forget(self) -> None:
+        """Let go of all objects, which a pickler else keeps until the next collection."""
+        self.clear_memo()
+        self.memory.clear()
+
     def note(self, text: str) -> None:
         """Say that something in the variable in hand comes over changed."""
         if text not in self.notes:

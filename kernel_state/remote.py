@@ -22,9 +22,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import api
+from . import api, walk
+from .limits import Limit
 from .parts import imports
-from .records import Record
+from .records import CaptureError, Record
+from .seal import Seal
+from .session import Session
+from .stream.receive import Receipt
+from .stream.share import Listing, Share
+
+#: The connection to a target or a source, while there is one.
+_share: Share | None = None
+_receipt: Receipt | None = None
 
 
 def decode(reply_content: dict[str, Any], key: str) -> Any:
@@ -48,19 +57,107 @@ def plan_json(into: str | None = None) -> str:
     return _answer(api.plan(), into, modules=imports.modules())
 
 
-def save_json(path: str, into: str | None = None) -> str:
+def save_json(path: str, into: str | None = None, seal: dict[str, Any] | None = None) -> str:
     """Save to a path; return ``{"variables": [...], "bytes": n, "seconds": s}``."""
     began = time.perf_counter()
-    records = api.save(path)
+    records = api.save(path, seal=_seal(seal))
     size, seconds = Path(path).stat().st_size, time.perf_counter() - began
     return _answer(records, into, bytes=size, seconds=round(seconds, 4))
 
 
-def load_json(path: str, into: str | None = None) -> str:
+def load_json(path: str, into: str | None = None, seal: dict[str, Any] | None = None) -> str:
     """Load from a path; return ``{"variables": [...], "bytes": n, "seconds": s}``."""
     began = time.perf_counter()
-    records = api.load(path)
+    records = api.load(path, seal=_seal(seal))
     return _answer(records, into, seconds=round(time.perf_counter() - began, 4))
+
+
+def share_json(socket_path: str, seal: dict[str, Any] | None = None) -> str:
+    """Begin to send large buffers to a socket, in a thread; return ``{"buffers": n, "bytes": n}``.
+
+    A share that is open is closed before.
+    """
+    global _share
+    stop_sharing_json()
+    limit = Limit(api.LIMIT_S)
+    listing = Listing(limit.check)
+    walk.survey(Session.find(), limit, sink=listing)
+    _share = Share(socket_path, _seal(seal), listing.found)
+    return json.dumps({"buffers": len(listing.found), "bytes": _share.total})
+
+
+def share_progress_json() -> str:
+    """Return ``{"sent": bytes, "total": bytes, "done": bool, "error": text or null}``."""
+    share = _open_share()
+    progress = {"sent": share.sent, "total": share.total, "done": share.done}
+    return json.dumps({**progress, "error": share.error})
+
+
+def save_shared_json(seal: dict[str, Any] | None = None, into: str | None = None) -> str:
+    """Send the session over the open share, which ends with it. The seal must be the share's.
+
+    Return ``{"variables": [...], "bytes": n, "seconds": s, "sent": n}``: ``sent`` is what
+    had to be sent now.
+
+    Raises
+    ------
+    RuntimeError, OSError
+        If there is no share, or it is broken: save to a file then.
+    """
+    began = time.perf_counter()
+    share = _open_share()
+    try:
+        if _seal(seal) != share.seal:
+            raise RuntimeError("The session is shared under another seal.")
+        share.pause()
+        limit = Limit(api.LIMIT_S)
+        sink = share.sink(limit.check)
+        records = api.save_into(sink, Session.find(), limit)
+    finally:
+        stop_sharing_json()
+    seconds = round(time.perf_counter() - began, 4)
+    return _answer(records, into, seconds=seconds, sent=sink.sent)
+
+
+def receive_json(socket_path: str, seal: dict[str, Any] | None = None) -> str:
+    """Begin to receive a session from a socket, in a thread; return ``{}``."""
+    global _receipt
+    stop_sharing_json()
+    _receipt = Receipt(socket_path, _seal(seal))
+    return json.dumps({})
+
+
+def load_received_json(into: str | None = None, timeout_s: float = 60) -> str:
+    """Wait for the end of what is received, and load it; return what :func:`load_json` does."""
+    began = time.perf_counter()
+    if _receipt is None:
+        raise CaptureError("This kernel does not receive a capture.")
+    try:
+        records = api.load_content(_receipt.content(timeout_s), Session.find())
+    finally:
+        stop_sharing_json()
+    return _answer(records, into, seconds=round(time.perf_counter() - began, 4))
+
+
+def stop_sharing_json() -> str:
+    """Close what is open to a target or a source, and free its memory; return ``{}``."""
+    global _share, _receipt
+    share, receipt, _share, _receipt = _share, _receipt, None, None
+    if share is not None:
+        share.close()
+    if receipt is not None:
+        receipt.close()
+    return json.dumps({})
+
+
+def _open_share() -> Share:
+    if _share is None:
+        raise RuntimeError("This kernel shares its state with no target.")
+    return _share
+
+
+def _seal(content: dict[str, Any] | None) -> Seal | None:
+    return None if content is None else Seal.from_json(content)
 
 
 def warm_json(names: list[str], into: str | None = None) -> str:

@@ -14,13 +14,13 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-from .capture_file import CaptureSink, NullSink
 from .limits import Limit, no_collection, run_deep
 from .parts import hooks, settings
 from .parts.kernel import pack_kernel, pack_place
 from .pickler import StatePickler
 from .records import Record, Refused, TimeLimit
 from .session import Session
+from .stream.sink import CaptureSink, NullSink
 from .types import figures, live, widgets
 
 _TEACH = (
@@ -37,14 +37,6 @@ class Item:
     value: Any
     #: Whether it is ``Out[n]`` and not a variable.
     output: int | None = None
-
-
-@dataclass(frozen=True)
-class Saved:
-    """A save that is complete in memory but for its large buffers."""
-
-    sink: CaptureSink
-    records: list[Record]
 
 
 def items_of(session: Session) -> list[Item]:
@@ -66,44 +58,53 @@ def items_of(session: Session) -> list[Item]:
     return sorted(items, key=rank)
 
 
-def survey(session: Session, limit: Limit, known: dict[str, Record] | None = None) -> list[Record]:
+def survey(
+    session: Session,
+    limit: Limit,
+    known: dict[str, Record] | None = None,
+    sink: NullSink | None = None,
+) -> list[Record]:
     """Walk everything into a null sink and return what would become of it.
 
     Parameters
     ----------
     known
         Records of variables that need no walk any more.
+    sink
+        Another null sink than one that counts.
     """
     found = dict(known or {})
-    sink = pickler = None
+    sink = sink or NullSink(limit.check)
+    pickler = None
     with limit.signals(), no_collection():
         for item in items_of(session):
             if item.name in found:
                 continue
-            if sink is None or pickler is None:
-                sink = NullSink(limit.check)
+            if pickler is None:
                 pickler = StatePickler(sink, session)
             record = _pickle(pickler, sink, item, limit)
             if record is None:  # too deep for this stack
-                sink = NullSink(limit.check)
+                pickler.forget()
                 pickler = StatePickler(sink, session)
                 record = _pickle_deep(pickler, sink, item, limit)
             found[item.name] = record
             if record.kind == "refused":
-                sink = pickler = None
+                pickler.forget()
+                pickler = None
+        if pickler is not None:
+            pickler.forget()
     return _in_order(session, found) + _live_work(session)
 
 
-def save_graph(session: Session, limit: Limit) -> Saved:
-    """Pickle everything that can be carried, as one graph."""
+def save_graph(session: Session, limit: Limit, sink: CaptureSink) -> list[Record]:
+    """Pickle everything that can be carried, as one graph, and return what became of it."""
     found: dict[str, Record] = {}
     deep = False
     while True:
-        sink = CaptureSink(limit.check)
+        sink.begin_again()
         saved, too_deep = _attempt(session, sink, limit, found, deep)
         if saved is not None:
-            records = _in_order(session, {**saved, **found}) + _live_work(session)
-            return Saved(sink, records)
+            return _in_order(session, {**saved, **found}) + _live_work(session)
         if too_deep:
             deep = True
         else:

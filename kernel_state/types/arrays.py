@@ -5,12 +5,13 @@ from __future__ import annotations
 import array
 import math
 import sys
+import warnings
 from typing import Any
 
-from ..capture_file import CaptureMemory
 from ..loading import current
 from ..pickler import LARGE, StatePickler, for_library, reducer
 from ..records import Refused
+from ..stream.incoming import CaptureMemory
 from . import torch
 
 #: Objects other than arrays whose memory an array can be a view of, and that can be carried.
@@ -207,12 +208,18 @@ def _array(
 def _large_array(dtype: Any, shape: tuple[int, ...], order: Any) -> Any:
     import numpy as np
 
-    buffers = current().buffers
-    memory = buffers.mapped(math.prod(shape) * dtype.itemsize)
-    if memory is not None:
+    memory = current().buffers.take(math.prod(shape) * dtype.itemsize)
+    if not (isinstance(memory, np.ndarray) and memory.flags.owndata):
         return np.ndarray(shape, dtype, memory, order=order)
-    array = np.empty(shape, dtype, order)
-    buffers.read_into(memoryview(_bytes_of(array)))
+    # The array that received the bytes becomes the one meant: it owns its memory, so that
+    # its ``resize`` works.
+    array: Any = memory
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # there is no other way
+        array.dtype = dtype
+        array.shape = shape if order == "C" else shape[::-1]
+        if order != "C":
+            array.shape, array.strides = shape, array.strides[::-1]
     return array
 
 

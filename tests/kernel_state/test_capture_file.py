@@ -69,11 +69,10 @@ def test_a_cut_capture_is_refused_as_file_and_as_stream(capture, keep):
     _load_fails(io.BytesIO(content), "cut")
 
 
-def test_any_changed_byte_of_what_is_interpreted_is_found(capture):
+def test_any_changed_byte_is_found(capture):
     content = capture.read_bytes()
     chance = random.Random(5)
-    header, pickled = (int.from_bytes(content[at : at + 8], "little") for at in (8, 16))
-    for at in [*range(56), *(chance.randrange(56, 56 + header + pickled) for _ in range(200))]:
+    for at in [*range(150), *(chance.randrange(len(content)) for _ in range(50))]:
         damaged = bytearray(content)
         damaged[at] ^= 1 << chance.randrange(8)
         _load_fails(io.BytesIO(bytes(damaged)), ".")

@@ -9,7 +9,8 @@ from typing import Any
 import devcluster.kernel_state as kernel_state
 import numpy as np
 import pytest
-from devcluster.kernel_state.capture_file import MAPPED, CaptureMemory
+from devcluster.kernel_state.stream.blocks import MAPPED
+from devcluster.kernel_state.stream.incoming import CaptureMemory
 from devcluster.kernel_state.types.arrays import _exporter
 
 
@@ -94,7 +95,7 @@ def test_a_capture_behind_something_else_in_a_file_is_read(tmp_path: Path) -> No
 
 
 def test_more_large_arrays_than_mappings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devcluster.kernel_state.capture_file._MAPPINGS", 1)
+    monkeypatch.setattr("devcluster.kernel_state.stream.incoming._MAPPINGS", 1)
     kernel_state.save(tmp_path / "one.state", namespace=session())
     names: dict[str, Any] = {}
     kernel_state.load(tmp_path / "one.state", namespace=names)
