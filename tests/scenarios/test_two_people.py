@@ -162,14 +162,11 @@ async def test_bad_requests_say_what_is_allowed_and_change_nothing(
 
 async def test_a_foreign_token_is_refused(world: World) -> None:
     async with aiohttp.ClientSession() as http:
-        for headers, status in (
-            ({"Authorization": "token deadbeef"}, 403),
-            ({}, 401),
-        ):
+        for headers in ({"Authorization": "token deadbeef"}, {}):
             async with http.get(
                 f"{world.hub}/services/devcluster/api/workspaces",
                 headers=headers,
                 allow_redirects=False,
             ) as answer:
-                assert answer.status in (status, 403), await answer.text()
+                assert answer.status == 401, await answer.text()
                 assert "Traceback" not in await answer.text()
